@@ -1,0 +1,134 @@
+# Copyright 2026 The hyper_parallel partial-sound fork authors
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+"""What the core asks of a platform: who this process is, collectives, and which platform is in force."""
+from __future__ import annotations
+
+import enum
+import importlib
+import os
+import sys
+import threading
+
+from hyper_parallel.errors import MeshError
+
+
+class PlatformType(enum.Enum):
+    """Back ends a program may name in HYPER_PARALLEL_PLATFORM."""
+
+    MINDSPORE = "mindspore"
+    PYTORCH = "torch"
+
+
+class Platform:
+    """The interface; this base is also the platform of a process without framework or process group.
+
+    Layouts, rules and plans need nothing more than its answers "rank 0 of 1".
+    """
+
+    simulated = False
+
+    def rank(self) -> int:
+        """Global rank of this process."""
+        return 0
+
+    def world_size(self) -> int:
+        """Number of processes."""
+        return 1
+
+    def positions(self, mesh) -> tuple:
+        """Global ranks whose local values this process holds: one, or all of them in a simulation."""
+        return (self.rank(),)
+
+    def ensure_process_group(self, device_type: str) -> None:
+        """Start the framework's process group if a launcher provides one and none is running."""
+
+    def check_ranks(self, mesh) -> None:
+        """Refuse a mesh with ranks beyond the running job.
+
+        Raises:
+            MeshError: naming the ranks and the job's size.
+        """
+
+    def group(self, ranks: tuple):
+        """The communication group over these ranks, made on first use."""
+        raise RuntimeError(f"No process group is initialised, so there is no group over ranks {ranks}. "
+                           f"Start the program under msrun and call hyper_parallel.init_process_group().")
+
+    def group_ranks(self, group) -> tuple:
+        """Ranks of a communication group."""
+        raise RuntimeError(f"No process group is initialised, so group {group!r} is unknown.")
+
+    def adopt_group(self, ranks: tuple, group) -> None:
+        """Use an existing group for these ranks."""
+        raise RuntimeError(f"No process group is initialised, so group {group!r} cannot be adopted.")
+
+    def tensor(self, array):
+        """The array as a tensor of the framework."""
+        return array
+
+
+class _Active(threading.local):
+    """The thread's stack of simulations; empty means the real platform."""
+
+    def __init__(self):
+        super().__init__()
+        self.stack: list[Platform] = []
+
+
+_ACTIVE = _Active()
+_REAL: list[Platform] = []
+_BARE = Platform()
+
+
+def platform_type() -> PlatformType:
+    """The back end that HYPER_PARALLEL_PLATFORM names; MindSpore when unset.
+
+    Raises:
+        ValueError: for an unknown name.
+    """
+    name = os.environ.get("HYPER_PARALLEL_PLATFORM", "mindspore").lower()
+    if name not in {kind.value for kind in PlatformType}:
+        raise ValueError(f"HYPER_PARALLEL_PLATFORM must be mindspore or torch. Got {name!r}.")
+    return PlatformType(name)
+
+
+def current_platform() -> Platform:
+    """The platform in force: the innermost simulation of this thread, else the real one."""
+    if _ACTIVE.stack:
+        return _ACTIVE.stack[-1]
+    if not _REAL and ("mindspore" in sys.modules or launched()):
+        get_platform()
+    return _REAL[0] if _REAL else _BARE
+
+
+def launched() -> bool:
+    """True inside a worker that a launcher (msrun) has started."""
+    return "MS_ROLE" in os.environ or "MS_WORKER_NUM" in os.environ
+
+
+def get_platform() -> Platform:
+    """The platform in force, loading the framework if no program has done so yet.
+
+    Raises:
+        MeshError: when HYPER_PARALLEL_PLATFORM names a back end that this fork does not have.
+        ImportError: when MindSpore is missing or of an unsupported version.
+    """
+    if _ACTIVE.stack:
+        return _ACTIVE.stack[-1]
+    if not _REAL:
+        if platform_type() is PlatformType.PYTORCH:
+            raise MeshError("HYPER_PARALLEL_PLATFORM=torch, but this fork is built on MindSpore alone. "
+                            "Unset it or use HYPER_PARALLEL_PLATFORM=mindspore.")
+        _REAL.append(importlib.import_module("hyper_parallel.platform.mindspore").make_platform())
+    return _REAL[0]
