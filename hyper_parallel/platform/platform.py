@@ -20,7 +20,8 @@ import os
 import sys
 import threading
 
-from hyper_parallel.errors import MeshError
+from hyper_parallel.errors import CommunicationError, MeshError
+from hyper_parallel.platform import recorder
 
 
 class PlatformType(enum.Enum):
@@ -76,6 +77,57 @@ class Platform:
     def tensor(self, array):
         """The array as a tensor of the framework."""
         return array
+
+    # -- collectives: `values` holds one private, contiguous tensor per position; sizes are equal on all ranks -----------
+
+    def all_reduce(self, values: list, mesh, axis: int, op: str) -> list:
+        """Per position the reduction ("sum", "max", "min", "prod", "all") over the ranks along the axis."""
+        self._note("all_reduce", mesh, axis, values[0], op)
+        return self._all_reduce(values, mesh, axis, op)
+
+    def all_gather(self, values: list, mesh, axis: int) -> list[list]:
+        """Per position the values of all ranks along the axis, in axis order."""
+        self._note("all_gather", mesh, axis, values[0])
+        return self._all_gather(values, mesh, axis)
+
+    def reduce_scatter(self, chunks: list[list], mesh, axis: int, op: str) -> list:
+        """Per position the reduction of its own chunk; each position gives one equal-shaped chunk per rank."""
+        self._note("reduce_scatter", mesh, axis, chunks[0], op)
+        return self._reduce_scatter(chunks, mesh, axis, op)
+
+    def all_to_all(self, chunks: list[list], mesh, axis: int) -> list[list]:
+        """Per position the chunks that the ranks along the axis hold for it, in axis order."""
+        self._note("all_to_all", mesh, axis, chunks[0])
+        return self._all_to_all(chunks, mesh, axis)
+
+    def broadcast(self, values: list, mesh, axis: int, source: int) -> list:
+        """Per position the value of the rank at coordinate `source` of the axis."""
+        self._note("broadcast", mesh, axis, values[0])
+        return self._broadcast(values, mesh, axis, source)
+
+    def _note(self, op, mesh, axis, value, reduce_op=None) -> None:
+        recorder.record(op, mesh, axis, mesh.ranks_along(axis, self.positions(mesh)[0]), value, reduce_op)
+
+    def _all_reduce(self, values, mesh, axis, op):
+        raise self._no_group()
+
+    def _all_gather(self, values, mesh, axis):
+        raise self._no_group()
+
+    def _reduce_scatter(self, chunks, mesh, axis, op):
+        raise self._no_group()
+
+    def _all_to_all(self, chunks, mesh, axis):
+        raise self._no_group()
+
+    def _broadcast(self, values, mesh, axis, source):
+        raise self._no_group()
+
+    @staticmethod
+    def _no_group() -> CommunicationError:
+        return CommunicationError("A collective needs a process group, and none is initialised. Start the program "
+                                  "under msrun and call hyper_parallel.init_process_group(), or run it in a "
+                                  "simulation: `with simulate(8):`.")
 
 
 class _Active(threading.local):
