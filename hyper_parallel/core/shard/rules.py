@@ -61,6 +61,10 @@ class Signature:
         movement: elements are only moved; every pending reduction commutes with that.
         constant: a scalar is added, which must enter once under a pending sum.
         no_grad: operands (indices, masks) that carry no gradient.
+        frozen: letters that can never be cut, whatever their dimension carries elsewhere.
+        commutes: reduce ops that the op commutes with though it is not monotone: amax with max, prod with prod.
+        shape_only: operands of which only the shape is read; their pending ops and letterless cuts do not matter.
+        conditions: letter -> (sizes of the axes that cut it) -> why that cut has no rule, or None.
     """
 
     name: str
@@ -74,6 +78,9 @@ class Signature:
     constant: bool = False
     no_grad: frozenset = frozenset()
     frozen: frozenset = frozenset()
+    commutes: tuple = ()
+    shape_only: frozenset = frozenset()
+    conditions: dict = field(default_factory=dict)
     table: dict = field(default_factory=dict, repr=False)
 
     def letters(self) -> list:
@@ -89,7 +96,7 @@ class Signature:
         try:
             return self.table[operands]
         except KeyError:
-            return self.table.setdefault(operands, _derive(self, operands))
+            return self.table.setdefault(operands, _derive_read(self, operands))
 
 
 @dataclass(frozen=True)
@@ -100,6 +107,15 @@ class Row:
     converts: tuple
     outputs: tuple
     constant_once: bool = False
+
+
+def _derive_read(sig: Signature, operands: tuple) -> Row | None:
+    """As `_derive`, with operands of which only the shape is read taken as replicas where that is all they say."""
+    if not sig.shape_only:
+        return _derive(sig, operands)
+    read = tuple(R if i in sig.shape_only and (p[0] == "P" or p == ("S", None)) else p for i, p in enumerate(operands))
+    row = _derive(sig, read)
+    return row and Row(operands, row.converts, row.outputs, row.constant_once)
 
 
 def _derive(sig: Signature, operands: tuple) -> Row | None:
@@ -165,7 +181,7 @@ def _ordered_row(sig: Signature, operands: tuple, op: str) -> Row | None:
         return None
     directions = {sig.monotone[i] if sig.monotone else 0 for i in pending}
     monotone = op in SWAPPED and len(directions) == 1 and directions != {0}
-    if not monotone and not sig.movement:
+    if not monotone and not sig.movement and op not in sig.commutes:
         return None
     if len(pending) > 1 and not (op in sig.joint or sig.movement):
         return None
@@ -218,6 +234,7 @@ def infer(sig: Signature, layouts: list[LayoutValue]) -> Inference:
                             f"operation must share one mesh: bring the data over with full_tensor() and "
                             f"distribute_tensor(data, mesh, placements).")
     cuts = _letter_cuts(sig, layouts)
+    _check_conditions(sig, cuts, mesh)
     rows = []
     for axis in range(mesh.ndim):
         operands = tuple(_on_axis(sig.inputs[i], layout, axis) for i, layout in enumerate(layouts))
@@ -252,6 +269,17 @@ def _letter_cuts(sig: Signature, layouts) -> dict:
                                   f"{names[1]} in another, so their chunks do not match. Redistribute one of them to "
                                   f"the other's layout: x.redistribute(mesh, y.placements).")
     return cuts
+
+
+def _check_conditions(sig: Signature, cuts: dict, mesh) -> None:
+    """Refuse cuts whose axis sizes do not suit the operation."""
+    for letter, condition in sig.conditions.items():
+        if letter in cuts:
+            reason = condition(tuple(mesh.mesh_shape[a] for a in cuts[letter]))
+            if reason:
+                axes = ", ".join(repr(mesh.axis_name(a)) for a in cuts[letter])
+                raise LayoutError(f"{sig.name}: {reason} Gather it first: x.redistribute(mesh, placements) with "
+                                  f"Replicate() on {axes}.")
 
 
 def _output(sig: Signature, j: int, rows, cuts: dict, mesh) -> LayoutValue:
