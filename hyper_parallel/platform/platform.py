@@ -20,7 +20,9 @@ import os
 import sys
 import threading
 
-from hyper_parallel.errors import CommunicationError, MeshError
+import numpy as np
+
+from hyper_parallel.errors import CommunicationError, LayoutError, MeshError
 from hyper_parallel.platform import recorder
 
 
@@ -38,6 +40,7 @@ class Platform:
     """
 
     simulated = False
+    _expected: tuple = ()
 
     def rank(self) -> int:
         """Global rank of this process."""
@@ -78,6 +81,40 @@ class Platform:
         """The array as a tensor of the framework."""
         return array
 
+    def kernel(self, name: str):
+        """A local substitute for a kernel that this platform lacks, or None."""
+        return None
+
+    def expect_equal(self, mesh, shapes: list) -> None:
+        """Note that local shapes (one per position) must be equal over the mesh; checked before the next collective."""
+        self._expected = (*self._expected, (mesh, tuple(shapes[0])))
+
+    @staticmethod
+    def unequal(mesh, shapes) -> LayoutError:
+        """The error for local tensors that were assumed to be equal shards."""
+        return LayoutError(f"DTensor.from_local without shape= assumes equal local shapes over the mesh {mesh.mesh_shape}, "
+                           f"but they differ: {', '.join(map(str, shapes))}. Pass the global shape: "
+                           f"DTensor.from_local(local, mesh, placements, shape=global_shape).")
+
+    def _check_expected(self) -> None:
+        """Compare the noted shapes over their meshes, on every rank, before any other communication."""
+        expected, self._expected = self._expected, ()
+        for mesh, shape in expected:
+            self._compare(mesh, shape)
+
+    def _compare(self, mesh, shape: tuple) -> None:
+        """Refuse, on every rank of the mesh alike, when some rank noted another shape."""
+        sizes = np.zeros(_MOST_DIMS + 1, np.int64)
+        sizes[:len(shape) + 1] = (len(shape), *shape)
+        values = [self.tensor(np.concatenate([sizes, -sizes]))]
+        with recorder.phase("check"):
+            for axis in range(mesh.ndim):
+                if mesh.mesh_shape[axis] > 1:
+                    values = self.all_reduce(values, mesh, axis, "max")
+        most, least = np.split(values[0].asnumpy(), 2)
+        if not np.array_equal(most, -least):
+            raise self.unequal(mesh, [tuple(int(s) for s in bound[1:1 + bound[0]]) for bound in (-least, most)])
+
     # -- collectives: `values` holds one private, contiguous tensor per position; sizes are equal on all ranks -----------
 
     def all_reduce(self, values: list, mesh, axis: int, op: str) -> list:
@@ -106,6 +143,8 @@ class Platform:
         return self._broadcast(values, mesh, axis, source)
 
     def _note(self, op, mesh, axis, value, reduce_op=None) -> None:
+        if self._expected:
+            self._check_expected()
         recorder.record(op, mesh, axis, mesh.ranks_along(axis, self.positions(mesh)[0]), value, reduce_op)
 
     def _all_reduce(self, values, mesh, axis, op):
@@ -141,6 +180,7 @@ class _Active(threading.local):
 _ACTIVE = _Active()
 _REAL: list[Platform] = []
 _BARE = Platform()
+_MOST_DIMS = 16
 
 
 def platform_type() -> PlatformType:

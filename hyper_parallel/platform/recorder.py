@@ -32,7 +32,7 @@ class Collective:
         dtype: element type of the local value, as text.
         shape: shape of the value that this rank puts in; with a leading rank dimension where it gives chunks.
         nbytes: bytes of that value.
-        phase: "forward" or "backward".
+        phase: "forward", "backward", or "check" for the equal-shard checks of from_local.
     """
 
     op: str
@@ -74,9 +74,9 @@ def record_collectives():
 
 
 @contextlib.contextmanager
-def backward_phase():
-    """Mark collectives inside as part of the backward pass."""
-    before, _STATE.phase = _STATE.phase, "backward"
+def phase(name: str):
+    """Mark the collectives inside as "forward", "backward" or "check" (equal-shard checks of from_local)."""
+    before, _STATE.phase = _STATE.phase, name
     try:
         yield
     finally:

@@ -96,8 +96,9 @@ class DeviceMesh:
             current_platform().check_ranks(self)
 
     def _intern(self) -> int:
+        # Simulated and real meshes stay apart: plans cached for one must never serve the other.
         root = self.root_mesh
-        key = (self.mesh_shape, self.mesh_dim_names, self._ranks.tobytes(),
+        key = (current_platform().simulated, self.mesh_shape, self.mesh_dim_names, self._ranks.tobytes(),
                None if root is self else (root.identity, self._root_dims))
         return _IDENTITIES.setdefault(key, len(_IDENTITIES))
 
@@ -416,6 +417,7 @@ class _MeshResources(threading.local):
 
 
 _mesh_resources = _MeshResources()
+get_current_mesh = _mesh_resources.get_current_mesh
 
 
 def _rebuild(device_type, ranks, names, root, root_dims) -> DeviceMesh:
@@ -459,7 +461,7 @@ def init_device_mesh(device_type, mesh_shape, *, mesh_dim_names=None, rank_list=
     ranks = tuple(int(r) for r in rank_list)
     if len(ranks) != size:
         raise MeshError(f"A mesh of shape {mesh_shape} needs {size} ranks. Got {len(ranks)}: {ranks}.")
-    key = (device_type, mesh_shape, None if mesh_dim_names is None else tuple(mesh_dim_names), ranks)
+    key = (current_platform().simulated, device_type, mesh_shape, None if mesh_dim_names is None else tuple(mesh_dim_names), ranks)
     if key not in _INIT_CACHE:
         _INIT_CACHE[key] = DeviceMesh(device_type, np.array(ranks).reshape(mesh_shape), mesh_dim_names=mesh_dim_names,
                                       _init_backend=False)

@@ -11,3 +11,7 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
+"""N ranks in one process: `with simulate(8):` runs the same dispatcher, planner and boundaries on N local values."""
+from hyper_parallel.platform.simulated.simulation import SimulatedPlatform, simulate
+
+__all__ = ["SimulatedPlatform", "simulate"]

@@ -1,0 +1,102 @@
+# Copyright 2026 The hyper_parallel partial-sound fork authors
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+"""`Parameter(DTensor)`: a framework parameter that keeps its layout."""
+from __future__ import annotations
+
+from mindspore import Parameter, Tensor
+
+from hyper_parallel.core.dtensor.dtensor import DTensor
+from hyper_parallel.core.dtensor.dtensor_base import LOCAL, forget, plain, running_local, values_of
+from hyper_parallel.errors import LayoutError
+
+
+class ParameterDTensor(Parameter, DTensor):
+    """What `mindspore.Parameter(dtensor, name=...)` makes: parameter first, so names, checkpoints and hooks are its own."""
+
+    def __init__(self, default_input, name=None, requires_grad=True, **kwargs):
+        with running_local():
+            Parameter.__init__(self, default_input, name=name, requires_grad=requires_grad, **kwargs)
+
+    @property
+    def shape(self):
+        """The global shape (the local one while a local operation runs)."""
+        return DTensor.shape.fget(self)
+
+    @property
+    def data(self):
+        """This rank's part as a plain tensor that shares storage: what checkpoints and optimizers work on."""
+        return plain(self)
+
+    def value(self):
+        """This parameter as a DTensor."""
+        return self
+
+    def set_data(self, data, slice_shape=False):
+        """Replace the data: by a DTensor (its layout is adopted), or by this rank's part as a plain tensor.
+
+        Raises:
+            LayoutError: when a plain tensor has another shape than this rank's part.
+        """
+        spec = self._spec
+        if isinstance(data, DTensor):
+            spec, data = data._spec, values_of(data)[0]
+        elif isinstance(data, Tensor) and not slice_shape and tuple(data.shape) != tuple(plain(self).shape):
+            raise LayoutError(f"Parameter {self.name!r} holds a part of shape {tuple(plain(self).shape)} of the global shape "
+                              f"{spec.shape}. Got {tuple(data.shape)}. Distribute the whole value first: "
+                              f"p.set_data(distribute_tensor(value, mesh, p.placements)).")
+        with running_local():
+            Parameter.set_data(self, data, slice_shape)
+        self._spec = spec
+        forget(self)
+        return self
+
+    def __deepcopy__(self, memo):
+        made = type(self)(self._copied(), name=self.name, requires_grad=self.requires_grad)
+        memo[id(self)] = made
+        return made
+
+    def clone(self, init="same"):
+        """A copy with the same layout, under a fresh name."""
+        made = self.__deepcopy__({})
+        if init != "same":
+            with running_local():
+                made.set_data(Parameter(plain(self)).clone(init).value())
+        return made
+
+    def copy(self):
+        """A copy with the same layout."""
+        return self.clone()
+
+    def asnumpy(self):
+        """This rank's part as an array; refused for a Partial parameter."""
+        return DTensor.asnumpy(self)
+
+    def __repr__(self):
+        return plain(self).__repr__() if LOCAL.active else f"Parameter(name={self.name}, {DTensor.__repr__(self)})"
+
+    __str__ = __repr__
+
+    def __reduce_ex__(self, protocol):
+        return _unpickled, (self._copied(), self.name, self.requires_grad)
+
+    def __hash__(self):
+        return id(self)
+
+
+def _unpickled(data, name, requires_grad):
+    return ParameterDTensor(data, name=name, requires_grad=requires_grad)
+
+
+# The framework looks a combined class up by this name, before it would build one with the bases the other way round.
+Parameter._base_type["ParameterDTensor"] = ParameterDTensor

@@ -1,0 +1,91 @@
+# Copyright 2026 The hyper_parallel partial-sound fork authors
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+"""The cheapest sound redistribution of the operands of a refused call; used only inside `implicit_redistribution()`."""
+from __future__ import annotations
+
+import itertools
+import logging
+
+from hyper_parallel.core.dtensor.dtensor_base import DTensorBase
+from hyper_parallel.core.dtensor.layout_value import layout_value
+from hyper_parallel.core.dtensor.planner import cost, plan
+from hyper_parallel.core.shard.plan import _get, _put, unpack
+from hyper_parallel.core.shard.rules import R, _on_axis, infer
+from hyper_parallel.errors import LayoutError
+
+logger = logging.getLogger("hyper_parallel.implicit")
+
+
+def redistributed(declaration, name: str, args, kwargs, raw_call, specs_of):
+    """(args, kwargs) with operands redistributed at the least cost such that the rule accepts them; each is logged.
+
+    Raises:
+        LayoutError: when no redistribution of the operands makes the call sound.
+    """
+    primitive, real = unpack(name, args)
+    raw = raw_call(declaration, name, args, kwargs)
+    specs = specs_of(declaration, raw)
+    signature = declaration.bind(declaration.call(raw.values)).signature
+    layouts = _cheapest(signature, specs)
+    real, kwargs = list(real), dict(kwargs)
+    for path, spec, layout in zip(raw.operands, specs, layouts):
+        operand = _get(path, real, kwargs)
+        if layout is spec.layout or not isinstance(operand, DTensorBase):
+            continue
+        logger.info("%s: operand %s of shape %s redistributed from %s to %s", name, path[0], spec.shape, spec.layout, layout)
+        _put(path, operand.redistribute(spec.mesh, layout.placements), real, kwargs)
+    return ((primitive, name, tuple(real)) if primitive is not None else tuple(real)), kwargs
+
+
+def _cheapest(signature, specs) -> list:
+    """Layouts of the operands with a sound row on every axis; axes are decided one by one, by bytes moved."""
+    layouts = [spec.layout for spec in specs]
+    for axis in range(layouts[0].mesh.ndim):
+        operands = tuple(_on_axis(signature.inputs[i], layout, axis) for i, layout in enumerate(layouts))
+        if signature.row(operands) is None:
+            layouts = _decide(signature, specs, layouts, axis)
+    infer(signature, layouts)
+    return layouts
+
+
+def _decide(signature, specs, layouts, axis: int) -> list:
+    choices = [_choices(signature.inputs[i], layout, axis, signature.letters()) for i, layout in enumerate(layouts)]
+    best, least = None, None
+    for combination in itertools.product(*choices):
+        if signature.row(tuple(placement for placement, _ in combination)) is None:
+            continue
+        price = sum(_price(spec, layout) for spec, (_, layout) in zip(specs, combination))
+        if least is None or price < least:
+            best, least = [layout for _, layout in combination], price
+    if best is None:
+        raise LayoutError(f"{signature.name} has no sound rule for any placement of its operands on mesh axis "
+                          f"{layouts[0].mesh.axis_name(axis)!r}.")
+    return best
+
+
+def _price(spec, layout):
+    return cost(plan(spec.layout, layout, spec.shape))
+
+
+def _choices(letters: tuple, layout, axis: int, usable) -> list:
+    """(placement on the axis, whole layout) of an operand: as it is, replicated, or cut along each usable letter."""
+    found = [(_on_axis(letters, layout, axis), layout)]
+    bare = tuple(tuple(a for a in axes if a != axis) for axes in layout.dims)
+    partial = tuple(None if a == axis else op for a, op in enumerate(layout.partial))
+    found.append((R, layout_value(layout.mesh, bare, partial)))
+    for dim, letter in enumerate(letters):
+        if letter in usable:
+            dims = tuple(axes + (axis,) if d == dim else axes for d, axes in enumerate(bare))
+            found.append((("S", letter), layout_value(layout.mesh, dims, partial)))
+    return found

@@ -1,0 +1,290 @@
+# Copyright 2026 The hyper_parallel partial-sound fork authors
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+"""A plan: what one operation does for one combination of layouts, shapes and static arguments. Made cold, run warm."""
+from __future__ import annotations
+
+from mindspore import Tensor, mint
+from mindspore import dtype as mstype
+
+from hyper_parallel.core.dtensor.boundaries import Enter, apply, grad_enabled
+from hyper_parallel.core.dtensor.dtensor_base import (
+    LOCAL, TYPES, DTensorBase, NoFallbackGuard, forget, plain, remembered, running_local, values_of, wrap,
+)
+from hyper_parallel.core.shard.declaration import Bound, Declaration, Place
+from hyper_parallel.core.shard.rules import Inference
+from hyper_parallel.platform.platform import current_platform
+
+_FLOATS = (mstype.float16, mstype.bfloat16, mstype.float32, mstype.float64)
+
+
+def unpack(name: str, args):
+    """(primitive, real args) of a packed call `(primitive, name, (args...))`; (None, args) of any other."""
+    if len(args) == 3 and args[1] == name and isinstance(args[1], str) and isinstance(args[2], (tuple, list)):
+        return args[0], args[2]
+    return None, args
+
+
+def entered(tensor, varying: tuple, once: tuple) -> list:
+    """Local values of a replicated operand after its conversion; made once per recording and shared by consumers."""
+    mesh = tensor._spec.mesh
+    if not grad_enabled() or tensor.dtype not in _FLOATS:
+        return Enter(mesh, (), once).forward(values_of(tensor)) if once else values_of(tensor)
+    boundary = Enter(mesh, varying, once)
+    return remembered(tensor, ("enter", varying, once, boundary.single), lambda: apply(boundary, values_of(tensor)))
+
+
+class Plan:
+    """The recipe for one key of the dispatcher's cache.
+
+    Attributes:
+        declaration: the operation.
+        bound: its call bound to global shapes.
+        inference: layouts of the outputs and conversions of the operands.
+        operands: paths of the tensor operands in the raw arguments: (index,), (index, member) or (keyword,).
+        outputs: specs of the outputs.
+        changes: per position, static arguments to replace: path -> value.
+        kernels: per position, the local form to run in place of the operation, or None.
+    """
+
+    def __init__(self, declaration: Declaration, bound: Bound, inference: Inference, in_specs, call):
+        self.declaration, self.bound, self.inference = declaration, bound, inference
+        self.mesh = in_specs[0].mesh
+        self.outputs = tuple(layout.spec(shape) for layout, shape in zip(inference.outputs, bound.out_shapes))
+        self.operands, self.slots = call.operands, call.slots
+        self.in_specs = in_specs
+        platform = current_platform()
+        self.positions = [self.mesh.coordinate_of(rank) for rank in platform.positions(self.mesh)]
+        self.places = [Place(c, in_specs, self.outputs, inference) for c in self.positions]
+        self.changes = [self._changes(place, call) for place in self.places]
+        self.kernels = [self._kernel(place, platform) for place in self.places]
+        self.converted = tuple(bool(v or o) for v, o in zip(inference.varying, inference.once))
+        # Without recording, a varying replica is its own local value: nothing stands between call and kernel.
+        self.direct = (not platform.simulated and not declaration.inplace and not bound.multi
+                       and not any(inference.once) and not self.changes[0] and self.kernels[0] is None)
+        self.simple = self.direct and not any(self.converted)
+        self.spec = self.outputs[0]
+
+    # -- made once -----------------------------------------------------------------------------------------------------
+
+    def _changes(self, place: Place, call) -> dict:
+        changes = {} if self.bound.localize is None else dict(self.bound.localize(place))
+        if any(place.coordinate[a] for a in self.inference.constant_once):
+            for param in self.declaration.params:
+                value = call.values.get(param.name)
+                if param.tensor and isinstance(value, (int, float)):
+                    changes[param.name] = type(value)(0)
+        return changes
+
+    def _kernel(self, place: Place, platform):
+        form = None if self.bound.kernel is None else self.bound.kernel(place)
+        if form is not None:
+            return LocalForm(self, *form)
+        substitute = platform.kernel(self.declaration.name)
+        run = None if substitute is None else Substitute(substitute)
+        pads = empty_letters(self, place)
+        return Padded(self, pads, run) if pads else run
+
+    # -- run -----------------------------------------------------------------------------------------------------------
+
+    def run(self, func, args, kwargs):
+        """The operation on DTensors: local values in, one local run per position, DTensors out."""
+        if self.simple or (self.direct and not grad_enabled()):
+            return self._run_direct(func, args, kwargs)
+        name = self.declaration.name
+        primitive, args = unpack(name, args)
+        values = [self._values(i, _get(path, args, kwargs)) for i, path in enumerate(self.operands)]
+        results = []
+        with running_local():
+            for p in range(len(self.positions)):
+                local_args, local_kwargs = self._local_arguments(p, args, kwargs, [v[p] for v in values])
+                kernel = self.kernels[p]
+                if kernel is not None:
+                    results.append(kernel(func, primitive, name, local_args, local_kwargs))
+                else:
+                    results.append(call_local(func, primitive, name, local_args, local_kwargs))
+        if self.declaration.inplace:
+            target = _get(self.operands[0], args, kwargs)
+            forget(target)
+            return target
+        return self._wrap(results)
+
+    def _run_direct(self, func, args, kwargs):
+        before, LOCAL.active = LOCAL.active, True
+        try:
+            with NoFallbackGuard():
+                result = func(*args, **kwargs) if kwargs else func(*args)
+        finally:
+            LOCAL.active = before
+        if type(result) is Tensor:  # pylint: disable=unidiomatic-typecheck
+            result.__class__ = TYPES.dtensor
+            result._spec = self.spec
+            return result
+        return wrap([plain(result)], self.spec)
+
+    def _values(self, i: int, operand) -> list:
+        if self.converted[i] and isinstance(operand, DTensorBase):
+            return entered(operand, self.inference.varying[i], self.inference.once[i])
+        if isinstance(operand, DTensorBase):
+            return [operand] if operand._locals is None else operand._locals
+        if self.inference.once[i]:
+            return Enter(self.mesh, (), self.inference.once[i]).forward([operand] * len(self.positions))
+        return [operand] * len(self.positions)
+
+    def _local_arguments(self, p: int, args, kwargs, values):
+        local_args, local_kwargs = list(args), dict(kwargs) if kwargs else {}
+        for path, value in zip(self.operands, values):
+            _put(path, value, local_args, local_kwargs)
+        dropped = []
+        for name, value in self.changes[p].items():
+            slot = self.slots.get(name)
+            if slot is None:
+                continue
+            if slot.keyword is not None:
+                local_kwargs[slot.keyword] = value
+            else:
+                local_args[slot.start] = value
+                dropped.extend(range(slot.start + 1, slot.stop))
+        for index in sorted(dropped, reverse=True):
+            del local_args[index]
+        return local_args, local_kwargs
+
+    def _wrap(self, results: list):
+        if not self.bound.multi:
+            return wrap([_own(r) for r in results], self.spec)
+        made = [wrap([_own(r[j]) for r in results], spec) for j, spec in enumerate(self.outputs)]
+        return type(results[0])(made) if isinstance(results[0], list) else tuple(made)
+
+
+def _own(result):
+    """The result, as an object that nobody else holds."""
+    return result if type(result) is Tensor else plain(result)  # pylint: disable=unidiomatic-typecheck
+
+
+def call_local(func, primitive, name: str, args, kwargs):
+    """Call the framework's function in the form that it was intercepted in."""
+    if primitive is not None:
+        return func(primitive, name, tuple(args))
+    return func(*args, **kwargs) if kwargs else func(*args)
+
+
+def _get(path: tuple, args, kwargs):
+    head = kwargs[path[0]] if isinstance(path[0], str) else args[path[0]]
+    return head if len(path) == 1 else head[path[1]]
+
+
+def _put(path: tuple, value, args: list, kwargs: dict) -> None:
+    holder = kwargs if isinstance(path[0], str) else args
+    if len(path) == 1:
+        holder[path[0]] = value
+    else:
+        members = list(holder[path[0]])
+        members[path[1]] = value
+        holder[path[0]] = tuple(members)
+
+
+# -- local forms -----------------------------------------------------------------------------------------------------
+
+
+class Substitute:
+    """A platform's substitute for a kernel that it lacks."""
+
+    def __init__(self, kernel):
+        self.kernel = kernel
+
+    def __call__(self, func, primitive, name, args, kwargs):
+        return self.kernel(*args, **kwargs)
+
+
+class LocalForm:
+    """A named local form other than the operation itself, called with the canonical arguments."""
+
+    def __init__(self, plan: Plan, form: str, params: dict):
+        from hyper_parallel.platform.mindspore.local_forms import FORMS
+        self.form, self.params, self.plan = FORMS[form], params, plan
+
+    def __call__(self, func, primitive, name, args, kwargs):
+        values = {}
+        for param in self.plan.declaration.params:
+            slot = self.plan.slots.get(param.name)
+            values[param.name] = param.default if slot is None else _read_slot(slot, param, args, kwargs)
+        return self.form(values, **self.params)
+
+
+def _read_slot(slot, param, args, kwargs):
+    from hyper_parallel.core.shard.declaration import read
+    return read(slot, param, args, kwargs)
+
+
+class Padded:
+    """Runs a local operation whose cut dimensions are empty on this rank: one slice of identity stands in for them.
+
+    The framework's CPU reductions leave memory unset on empty inputs, also in backward; a slice of the identity gives
+    the exact result, and exact zero gradients for the other operands.
+    """
+
+    def __init__(self, plan: Plan, empty: frozenset, run):
+        self.plan, self.empty, self.inner = plan, empty, run
+
+    def __call__(self, func, primitive, name, args, kwargs):
+        sig = self.plan.bound.signature
+        for path, dims in zip(self.plan.operands, sig.inputs):
+            value = _get(path, args, kwargs)
+            for dim, letter in enumerate(dims):
+                if letter in self.empty:
+                    value = self._pad(value, dim)
+            _put(path, value, args, kwargs)
+        run = call_local if self.inner is None else self.inner
+        result = run(func, primitive, name, args, kwargs)
+        results = result if self.plan.bound.multi else (result,)
+        cut = tuple(self._cut(r, dims) for r, dims in zip(results, sig.outputs))
+        return cut if self.plan.bound.multi else cut[0]
+
+    def _pad(self, value, dim: int):
+        shape = list(value.shape)
+        shape[dim] = 1
+        return mint.cat([plain(value), identity_slice(self.plan.bound.identity, tuple(shape), value.dtype)], dim)
+
+    def _cut(self, value, dims):
+        for dim, letter in enumerate(dims):
+            if letter in self.empty:
+                value = mint.narrow(value, dim, 0, 0)
+        return value
+
+
+def identity_slice(identity, shape: tuple, dtype):
+    """A tensor filled with the identity of a reduction: a number, or "max" / "min" for the extreme of the type."""
+    if identity in ("max", "min"):
+        import numpy as np
+        kind = np.dtype(mstype.dtype_to_nptype(dtype)) if dtype != mstype.bfloat16 else np.dtype("float32")
+        if kind.kind == "f":
+            identity = float("-inf") if identity == "max" else float("inf")
+        else:
+            info = np.iinfo(kind)
+            identity = int(info.min if identity == "max" else info.max)
+        return Tensor(np.full(shape, identity, kind)).to(dtype)
+    filled = mint.zeros(shape, dtype=dtype)
+    return filled if not identity else (filled + identity).to(dtype)
+
+
+def empty_letters(plan: Plan, place: Place) -> frozenset:
+    """Letters that are cut and empty on this rank, where an empty kernel run cannot be trusted."""
+    sig, bound = plan.bound.signature, plan.bound
+    if bound.localize is not None or (len(sig.inputs) == 1 and not sig.reduces):
+        return frozenset()
+    found = set()
+    for i, (dims, spec) in enumerate(zip(sig.inputs, place.inputs)):
+        for letter, size, local in zip(dims, spec.shape, place.in_shape(i)):
+            if letter is not None and size and not local:
+                found.add(letter)
+    return frozenset(found)
