@@ -1,0 +1,74 @@
+# Copyright 2026 The hyper_parallel partial-sound fork authors
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+"""Element types as text, whatever form a framework hands them over in, and which casts keep a pending reduction."""
+from __future__ import annotations
+
+_CODES = {30: "bool", 32: "int8", 33: "int16", 34: "int32", 35: "int64", 37: "uint8", 38: "uint16", 39: "uint32",
+          40: "uint64", 42: "float16", 43: "float32", 44: "float64", 45: "bfloat16", 46: "float8_e4m3fn",
+          47: "float8_e5m2", 48: "hifloat8", 51: "complex64", 52: "complex128"}
+_SAME = {"bool_": "bool", "float": "float32", "half": "float16", "double": "float64", "long": "int64", "int": "int32"}
+# exponent bits of floats, value bits of ints: a cast to as many or more cannot overflow
+_EXPONENT = {"float16": 5, "float32": 8, "bfloat16": 8, "float64": 11}
+_SIGNED = {"int8": 7, "int16": 15, "int32": 31, "int64": 63}
+_UNSIGNED = {"uint8": 8, "uint16": 16, "uint32": 32, "uint64": 64}
+
+
+def dtype_name(value) -> str | None:
+    """An element type as lower-case text: from a framework type, its integer code, a numpy type, or text.
+
+    Examples:
+        >>> dtype_name(43), dtype_name("mindspore.bfloat16"), dtype_name(None)
+        ('float32', 'bfloat16', None)
+    """
+    if value is None:
+        return None
+    if isinstance(value, int) and not isinstance(value, bool):
+        return _CODES.get(value, f"code {value}")
+    text = str(value).lower().rpartition(".")[2]
+    return _SAME.get(text, text)
+
+
+def keeps_pending(source, target) -> bool:
+    """True when cast(sum_c x_c) is sum_c cast(x_c) up to rounding: no overflow, no truncation, no test for zero.
+
+    Args:
+        source: element type of the operand.
+        target: element type of the result.
+    """
+    source, target = dtype_name(source), dtype_name(target)
+    if source is None or target is None:
+        return False
+    if source == target and source != "bool":
+        return True
+    if source in _EXPONENT:
+        return _EXPONENT.get(target, 0) >= _EXPONENT[source]
+    if source in _SIGNED:
+        return _SIGNED.get(target, 0) >= _SIGNED[source]
+    bits = _UNSIGNED.get(source, 99)
+    return max(_UNSIGNED.get(target, 0), _SIGNED.get(target, 0)) >= bits
+
+
+def lowest(dtype):
+    """The value below all others of an element type: what an empty shard contributes to a maximum."""
+    name = dtype_name(dtype)
+    if name in _SIGNED:
+        return -2 ** _SIGNED[name]
+    return 0 if name in _UNSIGNED else False if name == "bool" else float("-inf")
+
+
+def highest(dtype):
+    """The value above all others of an element type: what an empty shard contributes to a minimum."""
+    name = dtype_name(dtype)
+    bits = {**_SIGNED, **_UNSIGNED}.get(name)
+    return 2 ** bits - 1 if bits else True if name == "bool" else float("inf")
