@@ -1,0 +1,266 @@
+# Copyright 2026 The hyper_parallel partial-sound fork authors
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+"""One concrete call to check: global values, the bound rule, and how one rank runs its part of it.
+
+Everything that the dispatcher does to a call happens here in numpy: conversions of replicas, static arguments localised,
+local forms, the stand-in for empty shards.
+"""
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hyper_parallel.core.dtensor.layout_value import LayoutValue
+from hyper_parallel.core.shard.declaration import Declaration, Operand, Place
+from hyper_parallel.core.shard.rules import Inference, infer
+from hyper_parallel.verify.generate import cotangent, draw, realise, seed_of, step_for
+from hyper_parallel.verify.kernels import KERNELS
+from hyper_parallel.verify.meshes import coordinates
+from hyper_parallel.verify.pattern import Pattern, arguments, default_dtype, slots_in_order
+from hyper_parallel.verify.reference import Reference
+from hyper_parallel.verify.tape import NoDerivative, vjp
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where a call is checked.
+
+    Attributes:
+        mesh: the device mesh.
+        sizes: letter -> size.
+        seed: distinguishes draws.
+        small: draw integers near zero.
+    """
+
+    mesh: object
+    sizes: dict = field(hash=False)
+    seed: int = 0
+    small: bool = False
+
+
+class Problem:
+    """A declaration, a pattern of its arguments and a setting: global inputs, global outputs, global gradients.
+
+    Args:
+        declaration: the operation.
+        reference: its meaning on plain arrays.
+        pattern: how it is called.
+        setting: mesh, sizes and seed.
+
+    Raises:
+        LayoutError: when the declaration refuses the pattern itself.
+    """
+
+    def __init__(self, declaration: Declaration, reference: Reference, pattern: Pattern, setting: Setting):
+        self.declaration, self.reference, self.pattern, self.setting = declaration, reference, pattern, setting
+        self.mesh, shape = setting.mesh, setting.mesh.mesh_shape
+        self._key = (declaration.name, str(pattern), shape, tuple(setting.sizes.items()), setting.seed)
+        self.step = 1.0 if setting.small else step_for(shape, setting.sizes)
+        rng = seed_of("values", *self._key)
+        slots = slots_in_order(declaration, pattern)
+        self.inputs = [draw(slot, setting.sizes, self.step, rng, setting.small) for slot in slots]
+        self.dtypes = [slot.dtype or default_dtype(x) for slot, x in zip(slots, self.inputs)]
+        self.arguments = arguments(declaration, pattern, setting.sizes)
+        operands = [Operand(x.shape, dtype if declaration.needs_dtype else None)
+                    for x, dtype in zip(self.inputs, self.dtypes)]
+        self.bound = declaration.bind(declaration.call(self.arguments.fill(operands)))
+        self._locals: dict = {}
+
+    @property
+    def signature(self):
+        """The bound signature."""
+        return self.bound.signature
+
+    def infer(self, layouts) -> Inference:
+        """What the rule says of these layouts of the operands."""
+        return infer(self.signature, list(layouts))
+
+    def call(self, tensors, replaced=None, form=None):
+        """The reference (or a local form) on these arrays, as a tuple of outputs."""
+        values = self.arguments.fill(tensors, **(replaced or {}))
+        outs = self.reference.function(values) if form is None else KERNELS[form[0]](values, **form[1])
+        return tuple(outs) if isinstance(outs, (tuple, list)) else (outs,)
+
+    @functools.cached_property
+    def _global(self):
+        return run(lambda *x: self.call(x), self.inputs, self.differentiable)
+
+    @property
+    def outputs(self) -> tuple:
+        """Global outputs."""
+        return self._global[0]
+
+    @property
+    def differentiable(self) -> bool:
+        """True when gradients of this pattern have an exact meaning."""
+        return self.reference.differentiable and self.pattern.grad
+
+    @property
+    def has_gradients(self) -> bool:
+        """True when some floating input has a gradient through this call."""
+        return self._global[1] is not None and any(x.dtype.kind == "f" for x in self.inputs)
+
+    @functools.cached_property
+    def cotangents(self) -> tuple:
+        """Global integer cotangents of the floating outputs, None for others."""
+        rng = seed_of("cotangents", *self._key)
+        return tuple(cotangent(o.shape, self.mesh.mesh_shape, rng) if o.dtype.kind == "f" else None
+                     for o in self.outputs)
+
+    @functools.cached_property
+    def gradients(self) -> list:
+        """Global gradients of the inputs for `cotangents`, None where an input has none."""
+        return self._global[1](self.cotangents)
+
+    def locals_of(self, i: int, layout: LayoutValue) -> list:
+        """Per-rank values of operand i under a layout; the same for every question about it."""
+        key = (i, layout)
+        if key not in self._locals:
+            rng = seed_of("locals", i, str(layout), layout.dims, *self._key)
+            self._locals[key] = realise(self.inputs[i], layout, self.step, rng)
+        return self._locals[key]
+
+
+def run(function, arrays, differentiate: bool):
+    """Outputs and pullback (None when there is none) of a function on arrays."""
+    with np.errstate(all="ignore"):
+        if differentiate:
+            try:
+                return vjp(function, arrays)
+            except NoDerivative:
+                pass
+        return tuple(np.asarray(o) for o in function(*arrays)), None
+
+
+class Trial:
+    """One problem under one layout per operand: what every rank computes.
+
+    Args:
+        problem: the call.
+        layouts: one layout per operand.
+        inference: what is claimed of them; None asks the rule.
+
+    Raises:
+        LayoutError: when the rule refuses.
+    """
+
+    def __init__(self, problem: Problem, layouts, inference: Inference | None = None):
+        self.problem, self.layouts, self.mesh = problem, tuple(layouts), problem.mesh
+        self.inference = problem.infer(layouts) if inference is None else inference
+        self.coordinates = coordinates(self.mesh.mesh_shape)
+        bound = problem.bound
+        inputs = tuple(layout.spec(x.shape) for layout, x in zip(self.layouts, problem.inputs))
+        outputs = tuple(layout.spec(tuple(s)) for layout, s in zip(self.inference.outputs, bound.out_shapes))
+        self.places = [Place(c, inputs, outputs, self.inference) for c in self.coordinates]
+
+    @functools.cached_property
+    def locals_in(self) -> list:
+        """Per operand the values that each rank holds, before conversion."""
+        return [self.problem.locals_of(i, layout) for i, layout in enumerate(self.layouts)]
+
+    @functools.cached_property
+    def runs(self) -> list:
+        """Per rank (local outputs, pullback)."""
+        return [self._run(r) for r in range(len(self.coordinates))]
+
+    def _run(self, r: int):
+        place, problem = self.places[r], self.problem
+        tensors = [self._converted(i, values[r], place) for i, values in enumerate(self.locals_in)]
+        replaced, form = static_changes(problem, place), local_form(problem.bound, place)
+        empty = empty_letters(problem.bound, place) if form is None else frozenset()
+
+        def local(*arrays):
+            if not empty:
+                return problem.call(arrays, replaced, form)
+            return _without_stand_in(problem, empty, problem.call(_with_stand_in(problem, empty, arrays), replaced))
+
+        return run(local, tensors, problem.differentiable)
+
+    def _converted(self, i: int, value, place):
+        """Zeros are made, never multiplied: inf * 0 is nan."""
+        if any(place.coordinate[a] for a in self.inference.once[i]):
+            return np.zeros_like(value)
+        return value
+
+    @property
+    def locals_out(self) -> list:
+        """Per output the values that each rank computes."""
+        return [[outs[j] for outs, _ in self.runs] for j in range(len(self.problem.bound.out_shapes))]
+
+
+def static_changes(problem: Problem, place: Place) -> dict:
+    """Static arguments that the rank at this place replaces: localised ones, and scalars that enter once."""
+    bound = problem.bound
+    changes = {} if bound.localize is None else dict(bound.localize(place))
+    if any(place.coordinate[a] for a in place.inference.constant_once):
+        for param in problem.declaration.params:
+            value = problem.arguments.template.get(param.name)
+            if param.tensor and isinstance(value, (int, float)):
+                changes[param.name] = type(value)(0)
+    return changes
+
+
+def local_form(bound, place: Place):
+    """Name and arguments of the local form at this place, or None for the operation itself."""
+    return None if bound.kernel is None else bound.kernel(place)
+
+
+# -- empty shards ----------------------------------------------------------------------------------------------------
+
+
+def empty_letters(bound, place: Place) -> frozenset:
+    """Letters whose cut dimension is empty at this place, where one slice of identity stands in."""
+    sig = bound.signature
+    if bound.localize is not None or (len(sig.inputs) == 1 and not sig.reduces):
+        return frozenset()
+    return frozenset(letter for i, (dims, spec) in enumerate(zip(sig.inputs, place.inputs))
+                     for letter, size, local in zip(dims, spec.shape, place.in_shape(i))
+                     if letter is not None and size and not local)
+
+
+def _with_stand_in(problem: Problem, empty: frozenset, arrays) -> list:
+    padded = []
+    for x, dims in zip(arrays, problem.signature.inputs):
+        for dim, letter in enumerate(dims):
+            if letter in empty:
+                shape = x.shape[:dim] + (1,) + x.shape[dim + 1:]
+                x = np.concatenate([x, identity_array(problem.bound.identity, shape, x.dtype)], dim)
+        padded.append(x)
+    return padded
+
+
+def _without_stand_in(problem: Problem, empty: frozenset, outs) -> tuple:
+    cut = []
+    for x, dims in zip(outs, problem.signature.outputs):
+        for dim, letter in enumerate(dims):
+            if letter in empty:
+                x = x[(slice(None),) * dim + (slice(0, 0),)]
+        cut.append(x)
+    return tuple(cut)
+
+
+def identity_array(identity, shape: tuple, dtype) -> np.ndarray:
+    """An array of the identity of a reduction: a number, or "max" / "min" for the extreme of the type."""
+    if identity in ("max", "min"):
+        sign = -1 if identity == "max" else 1
+        if dtype == bool:
+            identity = identity == "min"
+        elif dtype.kind == "f":
+            identity = sign * np.inf
+        else:
+            info = np.iinfo(dtype)
+            identity = info.min if sign < 0 else info.max
+    return np.full(shape, identity, dtype)
