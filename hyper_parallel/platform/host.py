@@ -22,11 +22,10 @@ import glob
 import importlib.metadata
 import importlib.util
 import os
-import pathlib
 import sys
 
-MINDSPORE = ((2, 10), (2, 11))
-INSTALL = f'{pathlib.Path(sys.executable).name} -m pip install "mindspore>=2.10,<2.11" "numpy<2"'
+from hyper_parallel.platform.mindspore import INSTALL, check_version
+
 DAVINCI = "/dev/davinci[0-9]*"
 TOOLKITS = ("/usr/local/Ascend/ascend-toolkit/latest", "/usr/local/Ascend/cann")
 
@@ -40,28 +39,16 @@ def mindspore_problem(version: str | None = None) -> str | None:
     Examples:
         >>> mindspore_problem("2.10.0") is None
         True
-        >>> mindspore_problem("2.4.1").split(":")[0]
-        'MindSpore 2.4.1 is installed, but this package needs >=2.10,<2.11'
+        >>> mindspore_problem("2.4.1").split(" Run:")[0]
+        'hyper_parallel needs MindSpore >=2.10,<2.11. Found 2.4.1.'
     """
-    version = version or _installed("mindspore")
-    low, high = (".".join(map(str, bound)) for bound in MINDSPORE)
-    if version is None:
-        return f"MindSpore is not installed in {sys.prefix}: {INSTALL}"
-    if not MINDSPORE[0] <= _numbers(version) < MINDSPORE[1]:
-        return f"MindSpore {version} is installed, but this package needs >={low},<{high}: {INSTALL}"
-    return None
-
-
-def _installed(package: str) -> str | None:
     try:
-        return importlib.metadata.version(package)
+        check_version(version or importlib.metadata.version("mindspore"))
     except importlib.metadata.PackageNotFoundError:
-        return None
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    leading = version.split("rc")[0].split(".")[:2]
-    return tuple(int(part) for part in leading if part.isdigit())
+        return f"MindSpore is not installed in {sys.prefix}. Run: {INSTALL}"
+    except ImportError as refusal:
+        return str(refusal)
+    return None
 
 
 def ascend_cards() -> int:

@@ -1,0 +1,102 @@
+# Copyright 2026 The hyper_parallel partial-sound fork authors
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+"""The one virtual environment of all sessions that need MindSpore: its install takes 2.5 GB and is made once.
+
+`ensure` makes or updates it when setup.py, the interpreter or the checkout's place has changed, and does nothing
+otherwise. HYPER_PARALLEL_PYTHON names an interpreter to use instead, for hosts with a MindSpore of their own.
+"""
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+OVERRIDE = "HYPER_PARALLEL_PYTHON"
+SUPPORTED = ((3, 10), (3, 13))
+CANDIDATES = ("python3.11", "python3.12", "python3.10", "python3", "python")
+EXTRA = "test"
+
+
+def ensure(root: pathlib.Path, run) -> str:
+    """The interpreter of the shared environment, which is made or updated first if need be.
+
+    Args:
+        root: the checkout, which is installed in place.
+        run: runs a command given as strings, and raises when it fails.
+
+    Raises:
+        RuntimeError: when there is no interpreter that MindSpore supports.
+    """
+    override = os.environ.get(OVERRIDE)
+    if override:
+        return override
+    home = root / ".nox" / "mindspore"
+    home.parent.mkdir(exist_ok=True)
+    python = home / "bin" / "python"
+    with _locked(home.with_suffix(".lock")):
+        stamp, state = home / "installed.txt", _state(root)
+        if not stamp.exists() or stamp.read_text(encoding="utf-8") != state:
+            _make(root, home, run)
+            stamp.write_text(state, encoding="utf-8")
+    return str(python)
+
+
+def _make(root: pathlib.Path, home: pathlib.Path, run) -> None:
+    # An environment half made, or of another interpreter, is not worth mending: packages come from pip's cache.
+    shutil.rmtree(home, ignore_errors=True)
+    run(supported_python(), "-m", "venv", str(home))
+    run(str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--editable",
+        f"{root}[{EXTRA}]")
+
+
+def _state(root: pathlib.Path) -> str:
+    """What the environment was made from: requirements, interpreter and place."""
+    digest = hashlib.sha256((root / "setup.py").read_bytes()).hexdigest()
+    return f"{digest}\n{supported_python()}\n{root}\n"
+
+
+def supported_python() -> str:
+    """An interpreter that MindSpore has a wheel for: this one, else the first found in PATH.
+
+    Raises:
+        RuntimeError: when there is none.
+    """
+    if SUPPORTED[0] <= sys.version_info[:2] < SUPPORTED[1]:
+        # Of the base installation: the environment nox itself runs in may be gone tomorrow.
+        return os.path.join(sys.base_prefix, "bin", f"python{sys.version_info[0]}.{sys.version_info[1]}")
+    for name in CANDIDATES:
+        found = shutil.which(name)
+        if found and SUPPORTED[0] <= _version(found) < SUPPORTED[1]:
+            return found
+    raise RuntimeError(f"MindSpore needs Python >=3.10,<3.13 and this is {sys.version.split()[0]}: "
+                       f"install one of these, or name an interpreter that has MindSpore in {OVERRIDE}.")
+
+
+def _version(python: str) -> tuple[int, ...]:
+    code = "import sys; print(*sys.version_info[:2])"
+    done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
+    return tuple(int(number) for number in done.stdout.split()) if done.returncode == 0 else (0, 0)
+
+
+@contextlib.contextmanager
+def _locked(path: pathlib.Path):
+    """Hold the lock file: two sessions that start together make one environment."""
+    with open(path, "w", encoding="utf-8") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,207 @@
+# /// script
+# dependencies = ["nox>=2024.10.9"]
+# ///
+# Copyright 2026 The hyper_parallel partial-sound fork authors
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+"""Sessions: `nox -s repro` first, `nox -s tests` for everything that a change must pass, `nox -l` for the rest."""
+from __future__ import annotations
+
+import argparse
+import glob
+import os
+import pathlib
+import shutil
+import sys
+
+import nox
+
+ROOT = pathlib.Path(__file__).resolve().parent
+# nox makes this folder the current one but does not put it on the path.
+sys.path.insert(0, str(ROOT))
+
+# pylint: disable=wrong-import-position
+from contrib import gates, gates_dist, shared_env  # noqa: E402
+
+nox.needs_version = ">=2024.10.9"
+nox.options.sessions = ["lint", "ut"]
+nox.options.reuse_existing_virtualenvs = True
+
+WORKERS = str(min(os.cpu_count() or 1, 8))
+# Packages of the public library's coverage table, and the least per cent of lines that unit tests run.
+COVERAGE = (("hyper_parallel/core/dtensor", 80), ("hyper_parallel/core/shard", 80), ("hyper_parallel/platform", 70))
+
+
+@nox.session(venv_backend="none")
+def repro(session: nox.Session) -> None:
+    """The reported program on two real workers: forward and gradients against one device (--ranks N, --device npu)."""
+    _python(session, "examples/lora_chain.py", *session.posargs)
+
+
+@nox.session(venv_backend="none")
+def ut(session: nox.Session) -> None:
+    """Unit tests and the examples in docstrings, in one process per core, without any launcher."""
+    _unit_tests(session, *session.posargs)
+
+
+@nox.session(venv_backend="none")
+def st_cpu(session: nox.Session) -> None:
+    """System tests: real workers under msrun on this host's CPU."""
+    _system_tests(session, "cpu", *session.posargs)
+
+
+@nox.session(venv_backend="none")
+def tests(session: nox.Session) -> None:
+    """Everything a change must pass on a CPU host: ut, then st_cpu."""
+    _unit_tests(session)
+    _system_tests(session, "cpu", *session.posargs)
+
+
+@nox.session(venv_backend="none")
+def st_npu(session: nox.Session) -> None:
+    """The same system tests on Ascend (--cards N, --dry-run); fails where there is no Ascend, saying what is missing."""
+    parser = argparse.ArgumentParser(prog="nox -s st_npu --")
+    parser.add_argument("--cards", type=int, help="devices to use (default: all); jobs that need more are left out")
+    parser.add_argument("--dry-run", action="store_true", help="show the commands and run nothing")
+    options, rest = parser.parse_known_args(session.posargs)
+    if options.dry_run:
+        _system_tests(session, "npu", *rest, cards=options.cards, dry_run=True)
+        return
+    python = shared_env.ensure(ROOT, _run(session))
+    session.run(python, "-m", "hyper_parallel.platform.host", "npu", str(options.cards or 2), env=_paths(), external=True)
+    _system_tests(session, "npu", *rest, cards=options.cards)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """The fast gates (--list shows them; --gate NAME, --changed-against REF, --upstream CHECKOUT)."""
+    _gates(session, "lint")
+
+
+@nox.session
+def lint_markdown(session: nox.Session) -> None:
+    """markdownlint, through its npm package."""
+    _gates(session, "lint_markdown")
+
+
+@nox.session
+def lint_shell(session: nox.Session) -> None:
+    """shellcheck."""
+    _gates(session, "lint_shell")
+
+
+@nox.session
+def lint_cpp(session: nox.Session) -> None:
+    """cpplint, clang-format and cmakelint, where there are C++ or CMake files."""
+    _gates(session, "lint_cpp")
+
+
+@nox.session
+def build(session: nox.Session) -> None:
+    """Wheel and sdist from a copy, their file lists checked, and the reproduction run from the installed wheel."""
+    session.install("build", "wheel", "setuptools")
+    tmp = pathlib.Path(session.create_tmp()).resolve()
+    copy, out = tmp / "copy", tmp / "dist"
+    gates_dist.copy_tree(ROOT, copy)
+    shutil.rmtree(out, ignore_errors=True)
+    session.run("python", "-m", "build", "--no-isolation", "--outdir", str(out), str(copy), silent=True)
+    archives = sorted(out.iterdir())
+    problems = [problem for archive in archives for problem in gates_dist.problems(archive, copy)]
+    if problems:
+        session.error("\n".join(problems))
+    for archive in archives:
+        session.log(f"{archive.name}: file list as allowed ({len(gates_dist.members(archive))} files)")
+    if "--no-run" not in session.posargs:
+        _run_wheel(session, tmp, next(archive for archive in archives if archive.suffix == ".whl"))
+    shutil.copytree(out, ROOT / "dist", dirs_exist_ok=True)
+
+
+@nox.session(venv_backend="none")
+def bench(session: nox.Session) -> None:
+    """Benchmarks, as JSON lines."""
+    _python(session, "-m", "benchmarks", *session.posargs)
+
+
+@nox.session(venv_backend="none")
+def coverage(session: nox.Session) -> None:
+    """Coverage of the unit tests, against the targets of each package."""
+    report = ".nox/coverage.json"
+    _unit_tests(session, "--cov", f"--cov-report=json:{report}", "--cov-report=term:skip-covered")
+    targets = [f"{package}={least}" for package, least in COVERAGE]
+    session.run(sys.executable, "-m", "contrib.gates_coverage", report, *targets, external=True)
+
+
+@nox.session(venv_backend="none")
+def verify(session: nox.Session) -> None:
+    """The exact verifier over every registered rule (op names narrow it)."""
+    _python(session, "-m", "hyper_parallel.verify", *session.posargs)
+
+
+# -- helpers ----------------------------------------------------------------------------------------------------------
+
+
+def _run(session: nox.Session):
+    return lambda *command: session.run(*command, external=True)
+
+
+def _paths(**extra: str) -> dict:
+    """Environment of a command in the shared environment; the path serves an interpreter the user has named."""
+    known = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {"PYTHONPATH": os.pathsep.join(known), **extra}
+
+
+def _python(session: nox.Session, *arguments: str, **env: str) -> None:
+    python = shared_env.ensure(ROOT, _run(session))
+    session.run(python, *arguments, env=_paths(**env), external=True)
+
+
+def _unit_tests(session: nox.Session, *arguments: str) -> None:
+    where = ["-n", WORKERS, "--dist", "loadscope", "--doctest-modules", "tests/ut", "hyper_parallel"]
+    chosen = [argument for argument in arguments if os.path.exists(argument.split("::")[0])]
+    _python(session, "-m", "pytest", *(["-n", WORKERS] if chosen else where), *arguments, GLOG_v="4")
+
+
+def _system_tests(session: nox.Session, device: str, *arguments: str, cards: int | None = None, dry_run: bool = False) -> None:
+    """One pytest process; each test file starts its own msrun job."""
+    files = sorted(glob.glob("tests/st/**/test_*.py", recursive=True))
+    env = {"HYPER_PARALLEL_ST_DEVICE": device, "GLOG_v": "3"}
+    plugin = []
+    if device == "npu":
+        env["HYPER_PARALLEL_ST_CARDS"] = str(cards or "")
+        plugin = ["-p", "contrib.pytest_msrun"]
+    if dry_run:
+        env["HYPER_PARALLEL_ST_DRY_RUN"] = "1"
+        plugin.append("-s")
+    _python(session, "-m", "pytest", *plugin, *(arguments or files), **env)
+
+
+def _gates(session: nox.Session, name: str) -> None:
+    session.install(*gates.requirements(name))
+    session.run("python", "-m", "contrib.gates_run", "--session", name, *session.posargs)
+
+
+def _run_wheel(session: nox.Session, tmp: pathlib.Path, wheel: pathlib.Path) -> None:
+    """Install the wheel where the checkout is out of sight, and run the reproduction from it."""
+    python = shared_env.ensure(ROOT, _run(session))
+    home, fresh = tmp / "installed", str(tmp / "installed" / "bin" / "python")
+    session.run(python, "-m", "venv", "--clear", str(home), external=True)
+    session.run(fresh, "-m", "pip", "install", "--quiet", "--no-deps", str(wheel), external=True)
+    # MindSpore (2.5 GB) is taken from the shared environment; the package itself is the wheel's, which comes first.
+    gates_dist.borrow(python, home)
+    example = shutil.copy(ROOT / "examples" / "lora_chain.py", home)
+    with session.chdir(home):
+        session.run(fresh, example, *session.posargs, env={"PYTHONPATH": ""}, external=True)
+
+
+if __name__ == "__main__":
+    nox.main()
