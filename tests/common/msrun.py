@@ -133,8 +133,9 @@ def run_job(modules, workers: int, folder, *, limit: float = 240.0, device: str 
                 _wait(watch, started + limit, output)
             finally:
                 watch.end()
-    seconds = time.time() - started
-    return JobReport(tuple(modules), board, process.returncode, watch.dead, watch.reason or _over(seconds, limit), seconds)
+    ended = time.time()
+    reason = watch.reason or _over(ended - started, limit)
+    return JobReport(tuple(modules), board, process.returncode, watch.dead, reason, ended - started, ended)
 
 
 def _over(seconds: float, limit: float) -> str:

@@ -35,6 +35,7 @@ class JobReport:
         dead: rank of the worker that died, or None.
         reason: why the job was ended, or "".
         seconds: how long it took.
+        ended: when its last process was gone, as `time.time()`.
     """
 
     modules: tuple
@@ -43,6 +44,7 @@ class JobReport:
     dead: int | None
     reason: str
     seconds: float
+    ended: float
 
     @functools.cached_property
     def _names(self) -> list[str]:

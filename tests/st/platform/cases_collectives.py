@@ -168,7 +168,7 @@ VIEWS = {"transpose": (lambda x: mint.transpose(x, 0, 1), lambda a: a.T),
          "last_0d": (lambda x: mint.select(mint.select(x, 0, 3), 0, 2), lambda a: a[3, 2])}
 
 
-@case(dtype=["float32", "bfloat16", "float64", "int16", "uint8", "bool"], view=list(VIEWS))
+@case(dtype=["float32", "float64", "int16", "bool"], view=list(VIEWS))
 def views_as_inputs(dtype, view):
     """Views of every kind give what their values say, and the memory under them is untouched."""
     cut, pick = VIEWS[view]
