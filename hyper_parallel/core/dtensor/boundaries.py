@@ -23,6 +23,7 @@ from mindspore.common._grad_function import _Function
 from mindspore.common.api import _pynative_executor
 
 from hyper_parallel.core.dtensor.convention import SINGLE_LOSS, gradient_convention
+from hyper_parallel.platform.mindspore.fresh import fresh_copy
 from hyper_parallel.platform.platform import current_platform
 from hyper_parallel.platform.recorder import phase
 
@@ -131,7 +132,7 @@ class FanOut(Boundary):
     """One whole value to every position: each its own copy in a simulation, itself in a real process."""
 
     def forward(self, values, ctx=None):
-        return values + [mint.empty_like(values[0]).copy_(values[0]) for _ in self.coordinates[1:]]
+        return values + [fresh_copy(values[0]) for _ in self.coordinates[1:]]
 
     def backward(self, grads, ctx):
         """Every replica's gradient is complete, so one of them is the value's; per-rank parts are summed."""

@@ -16,6 +16,8 @@ intercept is a method here. Also the functions that make DTensors from whole ten
 """
 from __future__ import annotations
 
+import importlib
+
 import numpy as np
 from mindspore import Tensor, mint, ops
 
@@ -32,6 +34,7 @@ from hyper_parallel.core.dtensor.planner import plan
 from hyper_parallel.core.dtensor.steps import run_steps
 from hyper_parallel.core.shard._op_dispatch import SkipDTensorDispatch, dispatch_named, dispatcher
 from hyper_parallel.errors import LayoutError, MeshError, PartialError
+from hyper_parallel.platform.mindspore.fresh import fresh_copy
 from hyper_parallel.platform.platform import current_platform
 
 
@@ -288,7 +291,7 @@ class DTensor(DTensorBase):
     __array_ufunc__ = None  # `ndarray + d` must come to __radd__, not to numpy
 
     def __array__(self, *args, **kwargs):
-        return np.asarray(self.asnumpy(), *args, **kwargs)
+        return np.asarray(self._whole("an array").asnumpy(), *args, **kwargs)
 
     # -- values leaving the tensor world -------------------------------------------------------------------------------
 
@@ -350,7 +353,7 @@ class DTensor(DTensorBase):
 
     def _copied(self):
         with running_local():
-            values = [mint.empty_like(v).copy_(v) for v in values_of(self)]
+            values = [fresh_copy(v) for v in values_of(self)]
         return wrap(values, self._spec)
 
     def __copy__(self):
@@ -483,4 +486,11 @@ def _from_source(values: list, mesh: DeviceMesh, rank: int) -> list:
 
 __all__ = ["DTensor", "SkipDTensorDispatch", "distribute_tensor", "Partial", "Replicate", "Shard", "TensorSpec", "forget"]
 
-from hyper_parallel.core.dtensor import parameter as _parameter  # noqa: E402,F401  pylint: disable=wrong-import-position,cyclic-import,unused-import
+
+def _complete() -> None:
+    """Make the framework's Parameter and its unintercepted functions know DTensors."""
+    importlib.import_module("hyper_parallel.core.dtensor.parameter")
+    importlib.import_module("hyper_parallel.core.dtensor.framework_calls").install()
+
+
+_complete()

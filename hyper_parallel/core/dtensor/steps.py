@@ -22,10 +22,7 @@ from mindspore import mint
 from hyper_parallel.core.dtensor.boundaries import Boundary, apply, zeros
 from hyper_parallel.core.dtensor.cuts import ceil_div, chunk, nested_chunk
 from hyper_parallel.core.dtensor.planner import Step
-
-
-def _copy(value):
-    return mint.empty_like(value).copy_(value)
+from hyper_parallel.platform.mindspore.fresh import fresh_copy
 
 
 def _pad(value, dim: int, before: int, after: int):
@@ -90,7 +87,7 @@ class StepBoundary(Boundary):
 
     def cut(self, values: list, dim: int) -> list:
         """This position's chunk along `dim`, as its own copy."""
-        return [_copy(_narrow(v, dim, *chunk(v.shape[dim], self.n, self.at(p)))) for p, v in enumerate(values)]
+        return [fresh_copy(_narrow(v, dim, *chunk(v.shape[dim], self.n, self.at(p)))) for p, v in enumerate(values)]
 
     def spread(self, values: list, dim: int, layout) -> list:
         """This position's chunk inside zeros of the whole dim; `layout` cuts `dim` innermost by the axis."""

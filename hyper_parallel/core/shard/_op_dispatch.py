@@ -130,9 +130,9 @@ class OpDispatcher:
             self._version = registry_version()
         if op is None:
             raise UnsupportedOpError(
-                f"{name} has no distributed rule, so it cannot run on a DTensor. Register one: "
-                f"hyper_parallel.register_op(...) or a DistributedOp subclass; or run it on local tensors: "
-                f"x.to_local(), hyper_parallel.custom_shard(fn, mesh, out_placements, in_placements).")
+                f"{name} has no distributed rule, so it cannot run on a DTensor. Register one: an "
+                f"instance of a DistributedOp subclass named {name!r}; or run it on local tensors: "
+                f"hyper_parallel.custom_shard(fn, mesh, out_placements, in_placements).")
         if not isinstance(op, RuleOp) or type(op).infer_layout is not RuleOp.infer_layout:
             return run_contract(op, func, args, kwargs)
         try:

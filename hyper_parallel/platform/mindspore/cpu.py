@@ -18,6 +18,7 @@ import mindspore
 from mindspore import mint
 
 from hyper_parallel.errors import CommunicationError
+from hyper_parallel.platform.mindspore.cpu_kernels import substitute
 from hyper_parallel.platform.mindspore.collective import AxisGroup, CollectivePlatform
 from hyper_parallel.platform.mindspore.wire import cut, fresh, join
 
@@ -42,6 +43,10 @@ class CpuPlatform(CollectivePlatform):
 
     def _stop(self) -> None:
         """MCCL's group of all processes cannot be released and made again; it lives until the process ends."""
+
+    def kernel(self, name: str):
+        """The local substitute for a kernel that the CPU build lacks, or None."""
+        return substitute(name)
 
     def _check_moved(self, dtype) -> None:
         if str(dtype) not in MOVED | MOVED_AS_BYTES:

@@ -21,6 +21,7 @@ import mindspore as ms
 from mindspore import mint
 
 from hyper_parallel.errors import MeshError
+from hyper_parallel.platform.mindspore.fresh import fresh_copy
 from hyper_parallel.platform.platform import _ACTIVE, Platform
 
 _COMBINE = {"sum": mint.add, "max": mint.maximum, "min": mint.minimum, "prod": mint.mul, "all": mint.logical_and}
@@ -28,7 +29,7 @@ _COMBINE = {"sum": mint.add, "max": mint.maximum, "min": mint.minimum, "prod": m
 
 def _copies(value, count: int) -> list:
     """The value and `count - 1` copies: every rank owns its result, so an in-place change stays its own."""
-    return [value] + [mint.empty_like(value).copy_(value) for _ in range(count - 1)]
+    return [value] + [fresh_copy(value) for _ in range(count - 1)]
 
 
 class SimulatedPlatform(Platform):
