@@ -85,7 +85,8 @@ def locate(name: str, params: tuple[Param, ...], args, kwargs) -> dict[str, Slot
         slots[param.name] = Slot(position, stop)
         position = stop
     known = {param.name for param in params}
-    aliases = {"axis": "dim", "axes": "dim", "keep_dims": "keepdim", "x": "input", "y": "other", "self": "input"}
+    aliases = {"axis": "dim", "axes": "dim", "keep_dims": "keepdim", "keepdims": "keepdim",
+               "x": "input", "y": "other", "self": "input"}
     for key in kwargs:
         target = key if key in known else aliases.get(key)
         if target not in known:

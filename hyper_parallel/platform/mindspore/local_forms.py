@@ -29,8 +29,19 @@ def mean(values: dict, dims: tuple, keepdim: bool, dtype, count: int):
     x = values["input"]
     if dtype is not None:
         x = x.astype(_framework_dtype(dtype))
+    for dim in dims:
+        x = _not_empty(x, dim)
     total = x if not dims else mint.sum(x, dims, keepdim)
     return total / count
+
+
+def _not_empty(x, dim: int):
+    """x with one zero along an empty dimension: the CPU's reductions leave memory unset where there is nothing to add."""
+    shape = list(x.shape)
+    if shape[dim]:
+        return x
+    shape[dim] = 1
+    return mint.cat([x, mint.zeros(tuple(shape), dtype=x.dtype)], dim)
 
 
 def reshape(values: dict, shape: tuple):

@@ -59,16 +59,7 @@ def keeps_pending(source, target) -> bool:
     return max(_UNSIGNED.get(target, 0), _SIGNED.get(target, 0)) >= bits
 
 
-def lowest(dtype):
-    """The value below all others of an element type: what an empty shard contributes to a maximum."""
+def is_floating(dtype) -> bool:
+    """True unless the type is known to be of integers or booleans."""
     name = dtype_name(dtype)
-    if name in _SIGNED:
-        return -2 ** _SIGNED[name]
-    return 0 if name in _UNSIGNED else False if name == "bool" else float("-inf")
-
-
-def highest(dtype):
-    """The value above all others of an element type: what an empty shard contributes to a minimum."""
-    name = dtype_name(dtype)
-    bits = {**_SIGNED, **_UNSIGNED}.get(name)
-    return 2 ** bits - 1 if bits else True if name == "bool" else float("inf")
+    return name is None or not name.startswith(("int", "uint", "bool"))

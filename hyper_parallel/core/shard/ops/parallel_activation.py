@@ -92,7 +92,7 @@ def bind_rms_norm(call: Call) -> Bound:
     return _normed(call, len(call["input"].shape) - len(call["weight"].shape), ("weight",), 1)
 
 
-for _name in ("ReLU", "ReLU6", "HSigmoid"):
+for _name in ("ReLU", "ReLU6", "HSigmoid", "SeLUExt"):
     declare(_name, "input:t", binder(RISING))
 declare("Hardtanh", "input:t min_val=-1 max_val=1", binder(RISING))
 for _name in ("LeakyReLU", "LeakyReLUExt"):

@@ -49,16 +49,20 @@ def _masked_fill(call: Call) -> Nature:
 
 def _addcmul(call: Call) -> Nature:
     """x + value * a * b."""
-    if sign_of(call["value"]) is None:
-        return NONLINEAR
-    return Nature(terms=(("input",), ("tensor1", "tensor2")), rising=("input",))
+    return _with_product(call, ("tensor1", "tensor2"))
 
 
 def _addcdiv(call: Call) -> Nature:
     """x + value * a / b: linear in x and a."""
-    if sign_of(call["value"]) is None:
+    return _with_product(call, ("tensor1",))
+
+
+def _with_product(call: Call, factors: tuple) -> Nature:
+    if isinstance(call["value"], Operand):
+        factors += ("value",)
+    elif sign_of(call["value"]) is None:
         return NONLINEAR
-    return Nature(terms=(("input",), ("tensor1",)), rising=("input",))
+    return Nature(terms=(("input",), factors), rising=("input",))
 
 
 def bind_bias_add(call: Call) -> Bound:
@@ -99,7 +103,7 @@ declare("BiasAdd", "input:t bias:t data_format=0", bind_bias_add)
 
 # nonlinear in both operands
 for _name in ("Mod", "FloorMod", "RemainderTensorTensor", "RemainderTensorScalar", "RemainderScalarTensor",
-              "FmodTensor", "FmodScalar", "Atan2Ext", "Atan2", "Xlogy", "Hypot", "SquaredDifference"):
+              "FmodTensor", "FmodScalar", "Atan2Ext", "Atan2", "Xlogy", "SquaredDifference"):
     declare(_name, _PAIR, _ANY_PAIR)
 for _name in ("Pow", "PowTensorScalar", "PowScalarTensor"):
     declare(_name, "input:t exponent:t", binder(NONLINEAR, "input", "exponent"))
@@ -107,25 +111,29 @@ for _name in ("Pow", "PowTensorScalar", "PowScalarTensor"):
 # the same kind of extremum, or a replica: max(max_c x_c, y) = max_c max(x_c, y)
 declare("Maximum", _PAIR, binder(Nature(rising=("input", "other"), joint=("max",)), "input", "other"))
 declare("Minimum", _PAIR, binder(Nature(rising=("input", "other"), joint=("min",)), "input", "other"))
+for _name in ("LogAddExp", "LogAddExp2"):
+    declare(_name, _PAIR, binder(Nature(rising=("input", "other")), "input", "other"))
 
 # tests: no gradient, no pending operand
 for _name in ("Equal", "EqScalar", "NotEqual", "NeScalar", "Greater", "GreaterEqual", "GreaterEqualScalar", "Less",
-              "LessEqual", "GtScalar", "LtScalar", "LessEqualScalar", "LogicalAnd", "LogicalOr", "LogicalXor",
+              "LessEqual", "LessScalar", "LogicalAnd", "LogicalOr", "LogicalXor",
               "BitwiseAndTensor", "BitwiseAndScalar", "BitwiseOrTensor", "BitwiseOrScalar", "BitwiseXorTensor",
               "BitwiseXorScalar"):
     declare(_name, _PAIR, _TEST)
 declare("IsClose", _PAIR + " rtol=1e-05 atol=1e-08 equal_nan=False", _TEST)
-for _name in ("LogicalNot", "BitwiseNot", "IsFinite", "IsInf", "IsNan", "IsNegInf", "IsPosInf"):
+for _name in ("LogicalNot", "BitwiseNot", "IsFinite", "IsInf", "IsNan", "IsNegInf"):
     declare(_name, "input:t", binder(Nature(no_grad=("input",))))
 
 # functions of one tensor
 declare("Neg", "input:t", binder(Nature(terms=(("input",),), falling=("input",))))
-for _name in ("Exp", "Tanh", "Sigmoid", "Erf", "Sign", "Floor", "Ceil", "Trunc", "Atan", "Sinh", "Asinh", "Expm1"):
+for _name in ("Exp", "Tanh", "Sigmoid", "Erf", "Sign", "Floor", "Ceil", "Trunc", "Atan", "AtanExt", "Sinh", "Asinh",
+              "AsinhExt", "Expm1"):
     declare(_name, "input:t", binder(RISING))
 declare("Erfc", "input:t", binder(FALLING))
 declare("Round", "input:t decimals=0", binder(_rounded))
 for _name in ("Abs", "Square", "Sqrt", "Rsqrt", "Reciprocal", "Log", "Log1p", "Log2", "Log10", "Sin", "Cos", "Tan",
-              "Asin", "Acos", "Cosh", "Acosh", "Atanh", "Exp2", "Frac", "Sinc", "Erfinv", "LogSigmoid"):
+              "Asin", "AsinExt", "ACos", "AcosExt", "Cosh", "Acosh", "AcoshExt", "Atanh", "Exp2", "Frac", "Sinc", "Erfinv",
+              "LogSigmoid"):
     declare(_name, "input:t", binder(NONLINEAR))
 
 # bounds, selection, interpolation
@@ -133,11 +141,10 @@ declare("ClampScalar", "input:t min=None max=None", binder(_clamped))
 declare("ClampTensor", "input:t min:t=None max:t=None", binder(_clamped, "input", "min", "max"))
 declare("Select", "condition:t input:t other:t", _SELECT)
 declare("MaskedFillScalar", "input:t mask:t value", binder(_masked_fill, "input", "mask"))
-declare("MaskedFillTensor", "input:t mask:t value:t", binder(_masked_fill, "input", "mask", "value"))
 declare("MaskedFill", "input:t mask:t value:t", binder(_masked_fill, "input", "mask", "value"))
 declare("Lerp", "input:t end:t weight:t", binder(lerped, "input", "end", "weight"))
 declare("LerpScalar", "input:t end:t weight", binder(lerped, "input", "end"))
-declare("AddcmulExt", "input:t tensor1:t tensor2:t value=1", binder(_addcmul, "input", "tensor1", "tensor2"))
-declare("Addcmul", "input:t tensor1:t tensor2:t value=1", binder(_addcmul, "input", "tensor1", "tensor2"))
-declare("AddcdivExt", "input:t tensor1:t tensor2:t value=1", binder(_addcdiv, "input", "tensor1", "tensor2"))
-declare("Addcdiv", "input:t tensor1:t tensor2:t value=1", binder(_addcdiv, "input", "tensor1", "tensor2"))
+for _name in ("Addcmul", "AddcmulExt"):
+    declare(_name, "input:t tensor1:t tensor2:t value:t=1", binder(_addcmul, "input", "tensor1", "tensor2", "value"))
+for _name in ("Addcdiv", "AddcdivExt"):
+    declare(_name, "input:t tensor1:t tensor2:t value:t=1", binder(_addcdiv, "input", "tensor1", "tensor2", "value"))

@@ -100,4 +100,5 @@ for _name in ("BroadcastTo", "BroadcastToView"):
 declare("ExpandAs", "input:t other:t", bind_expand_as)
 for _name in ("Tile", "Repeat"):
     declare(_name, "input:t *dims", bind_tile)
-declare("RepeatInterleaveInt", "input:t repeats dim=None output_size=None", bind_repeat_interleave)
+for _name in ("RepeatInterleaveInt", "DeprecatedRepeatInterleave"):
+    declare(_name, "input:t repeats dim=None output_size=None", bind_repeat_interleave)

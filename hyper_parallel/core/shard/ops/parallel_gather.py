@@ -32,13 +32,12 @@ def bind_index_select(call: Call) -> Bound:
     """Slices of one dimension, named by a 1-D tensor."""
     x, index = call["input"], call["index"]
     dim = normal_dim(call.name, call["dim"], len(x.shape))
-    if len(index.shape) > 1:
-        raise LayoutError(f"{call.name}: the index must have at most one dimension. Got {index.shape}.")
+    if len(index.shape) != 1:
+        raise LayoutError(f"{call.name}: the index must have one dimension. Got {index.shape}.")
     own = tuple(None if i == dim else c for i, c in enumerate(letters(len(x.shape))))
-    ids = letters(len(index.shape), "i")
-    count = index.shape[0] if index.shape else 1
-    out = own[:dim] + (ids or (None,)) + own[dim + 1:]
-    return Bound(pick_signature(call.name, own, out, ids), (x.shape[:dim] + (count,) + x.shape[dim + 1:],))
+    ids = letters(1, "i")
+    return Bound(pick_signature(call.name, own, own[:dim] + ids + own[dim + 1:], ids),
+                 (x.shape[:dim] + index.shape + x.shape[dim + 1:],))
 
 
 def bind_gather(call: Call) -> Bound:

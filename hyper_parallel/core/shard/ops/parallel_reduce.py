@@ -25,7 +25,7 @@ import functools
 import math
 
 from hyper_parallel.core.shard.declaration import Bound, Call, letters, normal_dim, normal_dims
-from hyper_parallel.core.shard.ops.dtypes import highest, keeps_pending, lowest
+from hyper_parallel.core.shard.ops.dtypes import is_floating, keeps_pending
 from hyper_parallel.core.shard.ops.parallel_ops import declare
 from hyper_parallel.core.shard.rules import Signature
 from hyper_parallel.errors import LayoutError
@@ -63,27 +63,37 @@ def _keeps(call: Call) -> bool:
     return dtype is None or keeps_pending(call["input"].dtype, dtype)
 
 
-def reducer(op: str | None, linear=False, identity=lambda dtype: 0):
-    """The binder of a reduction whose shards combine by `op`."""
+def reducer(op: str | None, linear=False, identity=0):
+    """The binder of a reduction whose shards combine by `op`; an identity "max" or "min" is that of the type."""
 
     def bind(call: Call) -> Bound:
         x, dims, keepdim = call["input"], _dims(call), bool(call.values.get("keepdim", False))
-        if call.values.get("initial") is not None:
-            raise LayoutError(f"{call.name}: 'initial' would be added on every rank. Add it to the result instead.")
+        _refuse_extras(call)
         signature = reduction_signature(call.name, len(x.shape), dims, keepdim, op, linear and _keeps(call))
-        return Bound(signature, (reduced_shape(x.shape, dims, keepdim),), identity=identity(x.dtype))
+        return Bound(signature, (reduced_shape(x.shape, dims, keepdim),), identity=identity)
 
     return bind
 
 
-_bind_sum = reducer("sum", linear=True)
+def _refuse_extras(call: Call) -> None:
+    """Arguments of the deprecated methods that would apply once per rank."""
+    for param, default in (("initial", None), ("where", True), ("return_indices", False)):
+        if call.values.get(param, default) is not default:
+            raise LayoutError(f"{call.name}: {param!r} has no rule. Apply it outside the reduction: max(dim=...) gives "
+                              f"indices, where(mask, x, identity) selects.")
+
+
+_bind_sum, _bind_whole_mean = reducer("sum", linear=True), reducer(None)
 
 
 def bind_mean(call: Call) -> Bound:
-    """The mean; over a cut dimension the local sum is divided by the global extent."""
+    """The mean; over a cut dimension the local sum is divided by the global extent. Integer means truncate."""
+    dtype = call.values.get("dtype")
+    if not is_floating(call["input"].dtype if dtype is None else dtype):
+        return _bind_whole_mean(call)
     summed, dims = _bind_sum(call), _dims(call)
     count = math.prod(call["input"].shape[d] for d in dims)
-    static = {"dims": dims, "keepdim": bool(call["keepdim"]), "dtype": call.values.get("dtype"), "count": count}
+    static = {"dims": dims, "keepdim": bool(call["keepdim"]), "dtype": dtype, "count": count}
 
     def kernel(place):
         return ("mean", static) if place.inference.reduced else None
@@ -91,13 +101,13 @@ def bind_mean(call: Call) -> Bound:
     return Bound(summed.signature, summed.out_shapes, kernel=kernel)
 
 
-def bind_full(op: str, identity):
+def bind_full(op: str):
     """The binder of an extremum over all dimensions."""
 
     def bind(call: Call) -> Bound:
         x = call["input"]
         dims = tuple(range(len(x.shape)))
-        return Bound(reduction_signature(call.name, len(x.shape), dims, False, op), ((),), identity=identity(x.dtype))
+        return Bound(reduction_signature(call.name, len(x.shape), dims, False, op), ((),), identity=op)
 
     return bind
 
@@ -137,14 +147,6 @@ def scanner(linear=False, outputs=1):
     return bind
 
 
-def _one(_):
-    return 1
-
-
-def _true(_):
-    return True
-
-
 _X = "input:t dim=None keepdim=False"
 _XD = _X + " dtype=None"
 _PRIMITIVE = "input:t dim=() keepdim=False"
@@ -153,20 +155,19 @@ declare("SumExt", _XD, _bind_sum, needs_dtype=True)
 declare("DeprecatedSum", "input:t dim=None dtype=None keepdim=False initial=None", _bind_sum, needs_dtype=True)
 declare("ReduceSum", _PRIMITIVE + " skip_mode=False", _bind_sum)
 declare("MeanExt", _XD, bind_mean, needs_dtype=True)
-declare("DeprecatedMean", _X, bind_mean)
-declare("ReduceMean", _PRIMITIVE, bind_mean)
-declare("ProdExt", _XD, reducer("prod", identity=_one))
-declare("ReduceProd", _PRIMITIVE, reducer("prod", identity=_one))
-for _name in ("ReduceMax", "DeprecatedMax"):
-    declare(_name, _PRIMITIVE, reducer("max", identity=lowest), needs_dtype=True)
-for _name in ("ReduceMin", "DeprecatedMin"):
-    declare(_name, _PRIMITIVE, reducer("min", identity=highest), needs_dtype=True)
-declare("Max", "input:t", bind_full("max", lowest), needs_dtype=True)
-declare("Min", "input:t", bind_full("min", highest), needs_dtype=True)
-for _name in ("ReduceAll", "DeprecatedAll"):
-    declare(_name, _X, reducer("all", identity=_true))
-for _name in ("AnyExt", "ReduceAny", "Any", "DeprecatedAny"):
-    declare(_name, _X, reducer("max", identity=lambda dtype: False))
+declare("DeprecatedMean", _X + " dtype=None", bind_mean, needs_dtype=True)
+declare("ReduceMean", _PRIMITIVE, bind_mean, needs_dtype=True)
+declare("ProdExt", _XD, reducer("prod", identity=1))
+declare("DeprecatedProd", _XD, reducer("prod", identity=1))
+declare("ReduceProd", _PRIMITIVE, reducer("prod", identity=1))
+for _op, _names in {"max": ("ReduceMax", "DeprecatedMax"), "min": ("ReduceMin", "DeprecatedMin")}.items():
+    for _name in _names:
+        declare(_name, _PRIMITIVE + " initial=None where=True return_indices=False", reducer(_op, identity=_op))
+declare("Max", "input:t", bind_full("max"))
+declare("Min", "input:t", bind_full("min"))
+declare("ReduceAll", _X, reducer("all", identity=True))
+for _name in ("AnyExt", "ReduceAny", "Any", "DeprecatedReduceAny"):  # P(max) of booleans
+    declare(_name, _X, reducer("max", identity=False))
 declare("CountNonZero", "input:t dim=None", reducer("sum"))
 
 for _name in ("MaxDim", "MinDim"):
@@ -177,6 +178,8 @@ for _name in ("ArgMaxExt", "ArgMinExt", "DeprecatedArgmax", "DeprecatedArgmin"):
     declare(_name, _X, bind_whole)
 for _name in ("Var", "Std"):
     declare(_name, "input:t dim=None correction=1 keepdim=False", bind_whole)
+for _name in ("DeprecatedVar", "DeprecatedStd"):
+    declare(_name, "input:t dim=None ddof=0 keepdim=False", bind_whole)
 declare("LogSumExp", "input:t dim keepdim=False", bind_whole)
 declare("LinalgVectorNorm", "input:t ord=2.0 dim=None keepdim=False dtype=None", bind_whole)
 declare("Norm", "input:t p=2.0 dim=None keepdim=False dtype=None", bind_whole)

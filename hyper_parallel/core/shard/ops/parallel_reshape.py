@@ -232,6 +232,6 @@ for _name in ("Reshape", "View"):
     declare(_name, "input:t *shape", bind_reshape)
 declare("ViewAs", "input:t other:t", bind_view_as)
 declare("FlattenExt", "input:t start_dim=0 end_dim=-1", bind_flatten)
-for _name in ("ExpandDims", "ExpandDimsView"):
+for _name in ("ExpandDims", "ExpandDimsView", "DeprecatedUnsqueeze"):
     declare(_name, "input:t dim", bind_expand_dims)
 declare("Squeeze", "input:t dim=None", bind_squeeze)

@@ -50,7 +50,7 @@ def _even(size: int, step: int) -> list:
 
 def bind_split(call: Call) -> Bound:
     """Parts of a given size (the last may be smaller), or of given sizes."""
-    dim, sizes = _dim(call), call["size"]
+    dim, sizes = _dim(call), call["split_size"]
     total = call["input"].shape[dim]
     if isinstance(sizes, (tuple, list)):
         if sum(sizes) != total or min(sizes, default=0) < 0:
@@ -89,7 +89,7 @@ def bind_unstack(call: Call) -> Bound:
 
 
 for _name in ("SplitTensor", "SplitTensorView", "SplitWithSize", "SplitWithSizeView"):
-    declare(_name, "input:t size dim=0", bind_split)
+    declare(_name, "input:t split_size dim=0", bind_split)
 declare("Split", "input:t dim=0 output_num=1", bind_equal_parts)
 for _name in ("Chunk", "ChunkView"):
     declare(_name, "input:t chunks dim=0", bind_chunk)
