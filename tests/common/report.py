@@ -21,7 +21,7 @@ from tests.common.board import Board
 from tests.common.case import cases_of
 
 _TAIL = 60
-_NOISE = "Event base dispatch success"
+_NOISE = ("Event base dispatch success", "Start worker process", "Start scheduler process", "Extension modules:")
 
 
 @dataclass(frozen=True)
@@ -108,4 +108,4 @@ class JobReport:
         if not path.exists():
             return "(not written)"
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-        return "\n".join([line for line in lines if _NOISE not in line][-_TAIL:])
+        return "\n".join([line for line in lines if not any(noise in line for noise in _NOISE)][-_TAIL:])
