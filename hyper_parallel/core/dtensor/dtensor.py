@@ -161,7 +161,7 @@ class DTensor(DTensorBase):
         return PartialError(f"The tensor is {self._spec.layout}: {what}. Reduce it first: x.reduce_partial(){more}.")
 
     def redistribute(self, device_mesh=None, placements=None) -> DTensor:
-        """This tensor under other placements; the source is not changed.
+        """This tensor under other placements; the source is not changed, and shares storage only when already there.
 
         Args:
             device_mesh: the mesh of this tensor (default).
@@ -186,7 +186,9 @@ class DTensor(DTensorBase):
         steps = plan(spec.layout, layout, spec.shape)
         if spec.layout.is_partial:
             values = remembered(self, ("steps", layout, gradient_convention()), lambda: run_steps(steps, values_of(self)))
-            return wrap_shared(values, layout.spec(spec.shape))
+            made = wrap_shared(values, layout.spec(spec.shape))
+            made._source = self
+            return made
         return wrap(run_steps(steps, values_of(self)), layout.spec(spec.shape))
 
     def reduce_partial(self) -> DTensor:

@@ -76,6 +76,7 @@ class DTensorBase(Tensor):
 
     _locals = None
     _memo = None
+    _source = None
 
     @property
     def shape(self):
@@ -144,11 +145,16 @@ def remembered(tensor, key, make) -> list:
     if memo is None:
         memo = tensor._memo = {}
     entry = memo.get(key)
-    if entry is not None and entry[0] == state and all(_alive(v) for v in entry[1]):
+    if entry is not None and entry[0] == state and entry[2] == _versions(entry[1]) and all(map(_alive, entry[1])):
         return entry[1]
     values = make()
-    memo[key] = (state, values)
+    memo[key] = (state, values, _versions(values))
     return values
+
+
+def _versions(values: list) -> list:
+    """Versions of handed-out values: whoever changes one in place makes the remembered form invalid."""
+    return [value._version for value in values]
 
 
 def _alive(value) -> bool:
@@ -163,5 +169,7 @@ def _alive(value) -> bool:
 
 
 def forget(tensor) -> None:
-    """Drop every remembered form of a tensor, because its data changed."""
+    """Drop every remembered form of a tensor, and of the tensor that it is a remembered form of: its data changed."""
     tensor._memo = None
+    if tensor._source is not None:
+        tensor._source._memo = None

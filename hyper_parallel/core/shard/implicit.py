@@ -37,7 +37,7 @@ def redistributed(declaration, name: str, args, kwargs, raw_call, specs_of):
     raw = raw_call(declaration, name, args, kwargs)
     specs = specs_of(declaration, raw)
     signature = declaration.bind(declaration.call(raw.values)).signature
-    layouts = _cheapest(signature, specs)
+    layouts = _cheapest(signature, specs, declaration.inplace)
     real, kwargs = list(real), dict(kwargs)
     for path, spec, layout in zip(raw.operands, specs, layouts):
         operand = _get(path, real, kwargs)
@@ -48,26 +48,40 @@ def redistributed(declaration, name: str, args, kwargs, raw_call, specs_of):
     return ((primitive, name, tuple(real)) if primitive is not None else tuple(real)), kwargs
 
 
-def _cheapest(signature, specs) -> list:
-    """Layouts of the operands with a sound row on every axis; axes are decided one by one, by bytes moved."""
+def _cheapest(signature, specs, inplace: bool) -> list:
+    """Layouts of the operands with a sound row on every axis; axes are decided one by one, by bytes moved.
+
+    The target of an in-place operation keeps its layout, and the result must have it too.
+    """
     layouts = [spec.layout for spec in specs]
     for axis in range(layouts[0].mesh.ndim):
         operands = tuple(_on_axis(signature.inputs[i], layout, axis) for i, layout in enumerate(layouts))
-        if signature.row(operands) is None:
-            layouts = _decide(signature, specs, layouts, axis)
+        if not _sound(signature, operands, inplace):
+            layouts = _decide(signature, specs, layouts, axis, inplace)
     infer(signature, layouts)
     return layouts
 
 
-def _decide(signature, specs, layouts, axis: int) -> list:
+def _sound(signature, operands: tuple, inplace: bool) -> bool:
+    row = signature.row(operands)
+    return row is not None and (not inplace or row.outputs[0] == operands[0])
+
+
+def _decide(signature, specs, layouts, axis: int, inplace: bool) -> list:
     choices = [_choices(signature.inputs[i], layout, axis, signature.letters()) for i, layout in enumerate(layouts)]
+    if inplace:
+        del choices[0][1:]
     best, least = None, None
     for combination in itertools.product(*choices):
-        if signature.row(tuple(placement for placement, _ in combination)) is None:
+        if not _sound(signature, tuple(placement for placement, _ in combination), inplace):
             continue
         price = sum(_price(spec, layout) for spec, (_, layout) in zip(specs, combination))
         if least is None or price < least:
             best, least = [layout for _, layout in combination], price
+    if best is None and inplace:
+        raise LayoutError(f"{signature.name} changes its target in place, and no redistribution of the other operands keeps "
+                          f"the target {layouts[0]}. Use the form that returns a new tensor, or reduce the target first: "
+                          f"x = x.reduce_partial().")
     if best is None:
         raise LayoutError(f"{signature.name} has no sound rule for any placement of its operands on mesh axis "
                           f"{layouts[0].mesh.axis_name(axis)!r}.")
