@@ -178,7 +178,7 @@ def show(reports: list[dict], device: str) -> None:
             counts = ["{} ({} B)".format(*report[form]["collectives"][phase]) for phase in ("forward", "backward")]
             table.add_row(form, str(rank), *_cells(report[form], ("sum", "forward", *GRADIENTS)), *counts)
     console.print(table)
-    table = Table(title="what a rule gives that forgets the pending sum (no collective at all)")
+    table = Table(title="what a rule gives that forgets the pending sum", min_width=50)
     for column in ("rank", "forward", "grad B", "grad x", "grad A"):
         table.add_column(column, justify="right")
     for rank, report in enumerate(reports):

@@ -214,10 +214,15 @@ def _ending(code: int) -> str:
 
 
 def _failures(job: Job, first: list[int]) -> list[tuple[int, str]]:
-    """The failed workers' last lines: the first to fail, then others that left a traceback."""
+    """The failed workers' last lines: the first to fail, then others that end with another error."""
     logs = {int(path.stem.split("_")[1]): _text(path) for path in job.log_dir.glob("worker_*.log")}
     others = [rank for rank, text in sorted(logs.items()) if "Traceback (most recent call last)" in text]
-    return [(rank, _tail(logs.get(rank, ""))) for rank in dict.fromkeys([*first, *others])]
+    tails = {rank: _tail(logs.get(rank, "")) for rank in dict.fromkeys([*first, *others])}
+    # Workers that all hit the same error are told once, by the first of them.
+    last_lines: dict[str, int] = {}
+    for rank, tail in tails.items():
+        last_lines.setdefault(tail.splitlines()[-1], rank)
+    return [(rank, tails[rank]) for rank in last_lines.values()]
 
 
 def _tail(text: str, lines: int = 40) -> str:
