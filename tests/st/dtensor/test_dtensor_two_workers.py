@@ -1,0 +1,42 @@
+# Copyright 2026 The hyper_parallel partial-sound fork authors
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+"""DTensors on two real processes: the simulator's programs, errors, parameters, the reported program."""
+from __future__ import annotations
+
+from tests.common.mark_utils import st_mark
+from tests.common.msrun import each_case, job_fixture
+
+MODULES = ("tests.st.dtensor.cases_programs", "tests.st.dtensor.cases_behaviour", "tests.st.dtensor.cases_reported")
+job = job_fixture(MODULES, workers=2)
+
+
+@st_mark()
+@each_case(MODULES, workers=2)
+def test_dtensor_on_two_workers(job, case):
+    """
+    Feature: DTensor on real processes.
+    Description: run each case on two workers; each worker compares with numpy or with its simulated self.
+    Expectation: every rank passes.
+    """
+    job.check(case)
+
+
+@st_mark()
+def test_dtensor_job_of_two_workers_ends_in_order(job):
+    """
+    Feature: DTensor on real processes.
+    Description: look at how the job of two workers ended.
+    Expectation: every process left with code 0.
+    """
+    job.check_end()
