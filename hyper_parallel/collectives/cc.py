@@ -45,8 +45,8 @@ def init_process_group(backend=None, *, init_method=None, timeout=None, world_si
     """
     del pg_options, device_id
     if backend is not None and str(backend).lower() not in _DEVICE_OF:
-        raise CommunicationError(f"backend must be 'hccl' (Ascend) or 'mccl' (CPU). Got {backend!r}. Leave it out to get "
-                                 f"the one of MindSpore's device target.")
+        raise CommunicationError(f"backend must be 'hccl' (Ascend) or 'mccl' (CPU). Got {backend!r}. Leave it out to "
+                                 f"get the one of MindSpore's device target.")
     platform = get_platform()
     if platform.simulated:
         return

@@ -51,15 +51,18 @@ class Board:
         found = {rank: self.read(f"case{index}_rank{rank}") for rank in range(self.workers)}
         return {rank: record for rank, record in found.items() if record is not None}
 
-    def meet(self, index: int, alive=lambda: True, pause: float = 0.005) -> dict:
+    def meet(self, index: int, gone=lambda rank: False, pause: float = 0.005) -> dict:
         """Wait until every rank has reported about case number `index`.
 
         Raises:
-            TimeoutError: when `alive()` becomes false.
+            ConnectionError: when a rank is gone that has not reported.
         """
         while len(found := self.records(index)) < self.workers:
-            if not alive():
-                raise TimeoutError(f"Only ranks {sorted(found)} of {self.workers} reported about case {index}.")
+            lost = [rank for rank in range(self.workers) if rank not in found and gone(rank)]
+            # A rank may have reported and left since its report was looked for.
+            if any(rank not in self.records(index) for rank in lost):
+                raise ConnectionError(f"Ranks {lost} left without a report about case {index}; {sorted(found)} "
+                                      f"reported.")
             time.sleep(pause)
         return found
 
@@ -91,12 +94,12 @@ def in_step(records) -> bool:
     return len(failed) == len(records) and len({(record["kind"], record["where"]) for record in failed}) == 1
 
 
-def run_all(cases, rank: int, board: Board, alive=lambda: True) -> None:
+def run_all(cases, rank: int, board: Board, gone=lambda rank: False) -> None:
     """Run cases in order on this rank, in step with the other ranks; stop where the ranks part."""
     for index, one in enumerate(cases):
         board.post(f"running_rank{rank}", one.name)
         board.post(f"case{index}_rank{rank}", run_one(one, rank))
-        if not in_step(board.meet(index, alive).values()):
+        if not in_step(board.meet(index, gone).values()):
             board.post("parted", one.name)
             break
     board.post(f"done_rank{rank}", True)

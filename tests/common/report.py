@@ -17,11 +17,12 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
+from hyper_parallel.platform.msrun import Job
 from tests.common.board import Board
 from tests.common.case import cases_of
 
 _TAIL = 60
-_NOISE = ("Event base dispatch success", "Start worker process", "Start scheduler process", "Extension modules:")
+_NOISE = ("Event base dispatch success", "Extension modules:")
 
 
 @dataclass(frozen=True)
@@ -31,24 +32,23 @@ class JobReport:
     Attributes:
         modules: dotted names of the modules with the cases.
         board: messages of the workers.
-        returncode: exit code of msrun; negative when the job was ended from outside.
-        dead: rank of the worker that died, or None.
-        reason: why the job was ended, or "".
-        seconds: how long it took.
+        job: what the launcher says about it.
         ended: when its last process was gone, as `time.time()`.
     """
 
     modules: tuple
     board: Board
-    returncode: int
-    dead: int | None
-    reason: str
-    seconds: float
+    job: Job
     ended: float
 
     @functools.cached_property
     def _names(self) -> list[str]:
         return list(cases_of(self.modules, self.board.workers))
+
+    @property
+    def dead(self) -> int | None:
+        """The rank that ended first without having finished its cases."""
+        return next((rank for rank, _ in self.job.failures if not self.board.read(f"done_rank{rank}")), None)
 
     def check(self, case: str) -> None:
         """Raise unless every rank ran the case and passed.
@@ -71,7 +71,7 @@ class JobReport:
             AssertionError: with the reason and the tails of the logs.
         """
         __tracebackhide__ = True  # pylint: disable=unused-variable  # pytest shows the logs alone
-        if self.returncode != 0 or self.reason or self.board.read("parted"):
+        if not self.job.ok or self.board.read("parted"):
             raise AssertionError(f"{self._why()}\n{self._logs(range(self.board.workers))}")
 
     def _tell_failure(self, case: str, failed: list, records: dict) -> str:
@@ -83,9 +83,9 @@ class JobReport:
         return "\n".join(lines)
 
     def _tell_missing(self, case: str) -> str:
-        running = {rank: self.board.read(f"running_rank{rank}") for rank in range(self.board.workers)}
-        if self.dead is not None and running[self.dead] not in (None, case):
-            return f"{case} was not run. {self._why()} It was in case {running[self.dead]}."
+        running = None if self.dead is None else self.board.read(f"running_rank{self.dead}")
+        if running not in (None, case):
+            return f"{case} was not run. {self._why()} Worker {self.dead} was in case {running}."
         if self.board.read("parted"):
             return f"{case} was not run. {self._why()}"
         ranks = range(self.board.workers) if self.dead is None else [self.dead]
@@ -93,19 +93,13 @@ class JobReport:
 
     def _why(self) -> str:
         parted = self.board.read("parted")
-        if self.reason:
-            return self.reason
-        if parted:
+        if parted and not self.job.reason:
             return f"The ranks parted in case {parted}, so nothing after it could be trusted."
-        return f"msrun ended with code {self.returncode} after {self.seconds:.0f} s."
+        return self.job.reason or f"msrun ended with code {self.job.returncode} after {self.job.seconds:.0f} s."
 
     def _logs(self, ranks) -> str:
-        names = [*(f"worker_{rank}.log" for rank in ranks), "msrun.log"]
-        return "\n".join(f"--- {name} ---\n{self._tail(name)}" for name in names)
+        return "\n".join(f"--- worker_{rank}.log ---\n{self._tail(rank)}" for rank in ranks)
 
-    def _tail(self, name: str) -> str:
-        path = self.board.folder / name
-        if not path.exists():
-            return "(not written)"
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    def _tail(self, rank: int) -> str:
+        lines = self.job.log(rank).splitlines()
         return "\n".join([line for line in lines if not any(noise in line for noise in _NOISE)][-_TAIL:])

@@ -47,6 +47,15 @@ def start_by_default() -> None:
     importlib.import_module("hyper_parallel.collectives").init_process_group()
 
 
+def exists(pid: int) -> bool:
+    """True while the process runs."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 def main(modules: list, folder: str, workers: int, device: str) -> None:
     """Run the cases of the modules as one worker; the scheduler only serves.
 
@@ -57,12 +66,12 @@ def main(modules: list, folder: str, workers: int, device: str) -> None:
         return
     rank = int(os.environ["RANK_ID"])
     board = importlib.import_module("tests.common.board")
-    notes, parent = board.Board(folder, workers), os.getppid()
+    notes = board.Board(folder, workers)
     notes.post(f"pid_rank{rank}", os.getpid())
     prepare_device(device)
     cases = importlib.import_module("tests.common.case").cases_of(modules, workers)
     getattr(importlib.import_module(modules[0]), "start", start_by_default)()
-    board.run_all(cases.values(), rank, notes, alive=lambda: os.getppid() == parent)
+    board.run_all(cases.values(), rank, notes, gone=lambda peer: not exists(notes.read(f"pid_rank{peer}")))
 
 
 if __name__ == "__main__":

@@ -152,7 +152,7 @@ class CollectivePlatform(MindSporePlatform):
             raise CommunicationError(f"{name} over {at.size} ranks needs {at.size} chunks of one shape and type. Got "
                                      f"{len(parts)} of {sorted(kinds)}. Pad uneven chunks before the call.")
 
-    # -- what a library provides ----------------------------------------------------------------------------------------
+    # -- what a library provides --------------------------------------------------------------------------------------
 
     def _check_moved(self, dtype) -> None:
         """Refuse element types that this library cannot move."""

@@ -59,12 +59,12 @@ def reduction(op: str, dtype, unreduced=frozenset()) -> Reduction:
     """
     name = str(dtype)
     if op not in REDUCE_OPS:
-        raise CommunicationError(f"A collective reduces with one of {', '.join(REDUCE_OPS)}. Got {op!r}. For avg reduce "
-                                 f"with 'sum' and divide by the size of the axis.")
+        raise CommunicationError(f"A collective reduces with one of {', '.join(REDUCE_OPS)}. Got {op!r}. For avg "
+                                 f"reduce with 'sum' and divide by the size of the axis.")
     if name == "Bool":
         if op in ("sum", "prod"):
-            raise CommunicationError(f"A collective {op} of bool has no meaning as bool. Reduce with 'all' (and), 'max' "
-                                     f"(or), or cast first: x.astype(mindspore.int32).")
+            raise CommunicationError(f"A collective {op} of bool has no meaning as bool. Reduce with 'all' (and), "
+                                     f"'max' (or), or cast first: x.astype(mindspore.int32).")
         return Reduction("min" if op == "all" else op, mindspore.int8)
     if op == "all":
         raise CommunicationError(f"'all' reduces bool tensors only. Got {name}. Compare first: x != 0.")

@@ -11,7 +11,7 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
-"""Cases on real workers: the five collectives against numpy, for every element type, over lines, grids and sub-groups."""
+"""Cases on real workers: the five collectives against numpy, every element type, lines, grids and sub-groups."""
 from __future__ import annotations
 
 import functools
@@ -31,7 +31,7 @@ NUMBERS = {**INTEGERS, **FLOATS}
 MOVED = {**NUMBERS, "bool": np.bool_, "uint16": np.uint16, "uint32": np.uint32, "uint64": np.uint64,
          "complex64": np.complex64}
 COMBINE = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum, "all": np.logical_and}
-SHAPES = [(), (3,), (2, 3, 2), (0, 3)]
+SHAPES = [(), (2, 3, 2), (0, 3)]
 
 
 def meshes() -> list:
@@ -136,7 +136,7 @@ def broadcast(dtype):
             same(mine, data(platform.rank(), shape, dtype), dtype, "the input changed", mesh, axis)
 
 
-@case(dtype=list(NUMBERS), op=["sum", "max", "min", "prod"])
+@case(dtype=list(NUMBERS), op=["sum", "prod"])
 def reduce_scatter(dtype, op):
     """Each rank holds the reduction of the chunks meant for its own coordinate."""
     make = signs if op == "prod" else data
@@ -168,7 +168,7 @@ VIEWS = {"transpose": (lambda x: mint.transpose(x, 0, 1), lambda a: a.T),
          "last_0d": (lambda x: mint.select(mint.select(x, 0, 3), 0, 2), lambda a: a[3, 2])}
 
 
-@case(dtype=["float32", "float64", "int16", "bool"], view=list(VIEWS))
+@case(dtype=["float32", "int16", "bool"], view=list(VIEWS))
 def views_as_inputs(dtype, view):
     """Views of every kind give what their values say, and the memory under them is untouched."""
     cut, pick = VIEWS[view]

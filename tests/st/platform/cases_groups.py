@@ -168,7 +168,7 @@ def split_group_gives_each_rank_its_part():
 
 @case(workers=(4,))
 def idle_ranks_take_no_part():
-    """Three of four ranks reduce among themselves in an order of their own; the fourth is refused, and is not waited for."""
+    """Three of four ranks reduce in an order of their own; the fourth is refused, and nobody waits for it."""
     platform = current_platform()
     mesh = DeviceMesh("cpu", [3, 0, 1], mesh_dim_names=("tp",))
     value = mindspore.Tensor([platform.rank() + 1])

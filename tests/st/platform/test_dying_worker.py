@@ -47,7 +47,7 @@ def test_dead_worker_shows_its_traceback(job):
     """
     with pytest.raises(AssertionError) as caught:
         job.check("rank_two_falls_over")
-    for text in ("rank_two_falls_over did not finish", "Worker 2 was ended by SIGABRT", "worker_2.log",
+    for text in ("rank_two_falls_over did not finish", "worker 2 was ended by signal 6", "worker_2.log",
                  "in fall_over", "cases_dying_worker.py"):
         assert text in str(caught.value)
 
@@ -60,7 +60,7 @@ def test_cases_before_a_death_count_and_cases_after_it_say_why_not(job):
     Expectation: the first passed, the second names the dead worker and its case, the end is an error.
     """
     job.check("everyone_is_there")
-    with pytest.raises(AssertionError, match="after_the_fall was not run. Worker 2 was .*rank_two_falls_over"):
+    with pytest.raises(AssertionError, match="after_the_fall was not run.*Worker 2 was in case rank_two_falls_over"):
         job.check("after_the_fall")
-    with pytest.raises(AssertionError, match="Worker 2 was ended by SIGABRT"):
+    with pytest.raises(AssertionError, match="worker 2 was ended by signal 6"):
         job.check_end()

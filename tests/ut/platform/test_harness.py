@@ -20,11 +20,11 @@ import types
 
 import pytest
 
+from hyper_parallel.platform.msrun import Job
 from tests.common import case as case_module
 from tests.common.board import Board, in_step, run_all
 from tests.common.case import case, cases_of
 from tests.common.mark_utils import arg_mark
-from tests.common.port import reserved_port
 from tests.common.report import JobReport
 
 MODULE = "cases_of_a_harness_test"
@@ -43,7 +43,14 @@ def module(monkeypatch):
     return add
 
 
-def play(tmp_path, functions, workers=2, dead=None, reason="", returncode=0):
+def report_of(folder, names, **job):
+    """The report of a job of two whose launcher says this."""
+    report = JobReport((MODULE,), Board(folder, 2), Job("msrun", folder, **job), 0.0)
+    report.__dict__["_names"] = names
+    return report
+
+
+def play(tmp_path, functions, workers=2):
     """Run one function per case on every rank, a rank being a thread; report what the launcher would see."""
     board = Board(tmp_path, workers)
     local = threading.local()
@@ -58,9 +65,7 @@ def play(tmp_path, functions, workers=2, dead=None, reason="", returncode=0):
         thread.start()
     for thread in threads:
         thread.join(20)
-    report = JobReport((MODULE,), board, returncode, dead, reason, 1.0, 0.0)
-    report.__dict__["_names"] = [f.__name__ for f in functions]
-    return report
+    return report_of(tmp_path, [f.__name__ for f in functions])
 
 
 def passes(rank):
@@ -137,36 +142,59 @@ def test_ranks_are_in_step_only_when_no_message_can_be_left(records, expected):
     assert in_step(made) is expected
 
 
-def test_a_worker_that_never_reports_ends_the_wait(tmp_path):
+def test_a_rank_that_leaves_without_a_report_ends_the_wait(tmp_path):
     """
     Feature: meeting after a case.
-    Description: one of two ranks reports; the launcher is gone.
-    Expectation: TimeoutError naming who reported.
+    Description: rank 1 of two reports; rank 0 is gone, before or after its report.
+    Expectation: ConnectionError naming rank 0 when it left without one; its report otherwise.
     """
     board = Board(tmp_path, 2)
     board.post("case0_rank1", {"ok": True})
-    with pytest.raises(TimeoutError, match=r"Only ranks \[1\] of 2"):
-        board.meet(0, alive=lambda: False)
+    with pytest.raises(ConnectionError, match=r"Ranks \[0\] left without a report about case 0; \[1\] reported"):
+        board.meet(0, gone=lambda rank: rank == 0)
+
+    def leaves_at_last(rank):
+        board.post(f"case0_rank{rank}", {"ok": False})
+        return True
+
+    assert board.meet(0, gone=leaves_at_last) == {0: {"ok": False}, 1: {"ok": True}}
 
 
-@pytest.mark.parametrize("dead, reason, text", [
-    (1, "Worker 1 exited with code 3.", "passes did not finish. Worker 1 exited with code 3.*worker_1.log.*Traceback"),
-    (None, "The job reached its limit of 5 s.", "passes did not finish. The job reached its limit"),
-    (None, "", "passes did not finish. msrun ended with code 1 after 1 s.*msrun.log.*no such file"),
+@pytest.mark.parametrize("job, text", [
+    ({"returncode": 1, "reason": "worker 1 ended with 3.", "failures": [(1, "boom")]},
+     "passes did not finish. worker 1 ended with 3.\n--- worker_1.log ---\nTraceback: boom$"),
+    ({"returncode": 1, "reason": "The job was ended at its time limit."},
+     "passes did not finish. The job was ended at its time limit.\n.*worker_0.log.*Traceback: boom"),
+    ({"returncode": 9, "seconds": 3.0}, "passes did not finish. msrun ended with code 9 after 3 s."),
 ])
-def test_a_case_without_results_shows_reason_and_logs(tmp_path, dead, reason, text):
+def test_a_case_without_results_shows_reason_and_logs(tmp_path, job, text):
     """
     Feature: the report of a job.
     Description: a worker died at start; the limit was reached; msrun itself failed.
-    Expectation: the reason, and the tail of the logs that explain it.
+    Expectation: the reason, and the tail of the logs that explain it, without the framework's noise.
     """
-    (tmp_path / "worker_1.log").write_text("Traceback: boom\n", encoding="utf-8")
-    (tmp_path / "msrun.log").write_text("Start worker process 7\nno such file\n", encoding="utf-8")
-    report = JobReport((MODULE,), Board(tmp_path, 2), 1, dead, reason, 1.0, 0.0)
-    report.__dict__["_names"] = ["passes"]
+    (tmp_path / "worker_1.log").write_text("x Event base dispatch success!\nTraceback: boom\n", encoding="utf-8")
+    report = report_of(tmp_path, ["passes"], **job)
     with pytest.raises(AssertionError, match=f"(?s){text}") as caught:
         report.check("passes")
-    assert "Start worker process" not in str(caught.value)
+    assert "Event base" not in str(caught.value)
+    with pytest.raises(AssertionError):
+        report.check_end()
+
+
+def test_a_worker_that_died_later_names_its_case(tmp_path):
+    """
+    Feature: the report of a job.
+    Description: rank 1 died in case "second" of three; rank 0 finished.
+    Expectation: the third case was not run, with the dead rank and its case.
+    """
+    report = report_of(tmp_path, ["first", "second", "third"], returncode=1, reason="worker 1 ended with 3.",
+                       failures=[(0, "lost"), (1, "boom")])
+    report.board.post("done_rank0", True)
+    report.board.post("running_rank1", "second")
+    assert report.dead == 1
+    with pytest.raises(AssertionError, match="third was not run. worker 1 ended with 3. Worker 1 was in case second"):
+        report.check("third")
 
 
 def test_cases_are_registered_by_arguments_and_job_size(module):
@@ -200,24 +228,6 @@ def test_modules_without_cases_and_doubled_names_are_refused(module):
     module(passes)
     with pytest.raises(ValueError, match="two cases 'passes'"):
         module(passes)
-
-
-def test_reserved_ports_are_free_and_not_given_twice():
-    """
-    Feature: ports of jobs.
-    Description: reserve a port; try a range whose only port something listens on.
-    Expectation: a port of the range; RuntimeError, because that port is not free.
-    """
-    import socket  # pylint: disable=import-outside-toplevel
-
-    with reserved_port() as port:
-        assert 20000 <= port < 30000
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        number = taken.getsockname()[1]
-        with pytest.raises(RuntimeError, match="No free port"):
-            with reserved_port(ports=range(number, number + 1)):
-                raise AssertionError("a port in use was given")
 
 
 @pytest.mark.parametrize("arguments, text", [
