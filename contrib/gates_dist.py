@@ -25,8 +25,9 @@ from contrib.gates_tree import git
 
 PACKAGE = "hyper_parallel"
 # Patterns of allowed members; {version} is filled in. A package file that the tree has must be there, too.
-WHEEL = ("hyper_parallel/*.py", "hyper_parallel-{version}.dist-info/METADATA", "hyper_parallel-{version}.dist-info/WHEEL",
-         "hyper_parallel-{version}.dist-info/RECORD", "hyper_parallel-{version}.dist-info/top_level.txt",
+WHEEL = ("hyper_parallel/*.py", "hyper_parallel-{version}.dist-info/METADATA",
+         "hyper_parallel-{version}.dist-info/WHEEL", "hyper_parallel-{version}.dist-info/RECORD",
+         "hyper_parallel-{version}.dist-info/top_level.txt",
          "hyper_parallel-{version}.dist-info/licenses/LICENSE", "hyper_parallel-{version}.dist-info/LICENSE")
 SDIST = ("hyper_parallel/*.py", "LICENSE", "README.md", "CHANGELOG.md", "MANIFEST.in", "PKG-INFO", "setup.py",
          "setup.cfg", "hyper_parallel.egg-info/*")

@@ -15,8 +15,9 @@
 
     msrun --worker_num=2 --local_worker_num=2 --join=True examples/reported_program.py [early]
 
-Every rank prints the forward value and the norm of B's gradient over those of one device. Without inherited Partial they
-are 1.1995 / -0.1995 and 0.51 / 0.75 on two ranks; right is 1.0000 everywhere, with `early` (the work-around) or without.
+Every rank prints the forward value and the norm of B's gradient over those of one device. Without inherited Partial
+they are 1.1995 / -0.1995 and 0.51 / 0.75 on two ranks; right is 1.0000 everywhere, with `early` (the work-around) or
+without.
 """
 import os
 import sys

@@ -62,16 +62,16 @@ def ascend_problems(cards: int = 1) -> list[str]:
     Args:
         cards: number of devices the run uses.
     """
-    found, problems = ascend_cards(), []
+    found, lacking = ascend_cards(), []
     if found < cards:
-        problems.append(f"{cards} Ascend device(s) are needed and {found} found ({DAVINCI}): "
+        lacking.append(f"{cards} Ascend device(s) are needed and {found} found ({DAVINCI}): "
                         f"use a host with the devices and their driver.")
     if not os.environ.get("ASCEND_HOME_PATH") and not any(map(os.path.isdir, TOOLKITS)):
-        problems.append("The CANN toolkit is not set up (ASCEND_HOME_PATH is unset): "
+        lacking.append("The CANN toolkit is not set up (ASCEND_HOME_PATH is unset): "
                         "source the toolkit's set_env.sh.")
     if not _ascend_plugins():
-        problems.append("The installed MindSpore has no Ascend plugin: install the Ascend build of 2.10.")
-    return problems
+        lacking.append("The installed MindSpore has no Ascend plugin: install the Ascend build of 2.10.")
+    return lacking
 
 
 def _ascend_plugins() -> list[str]:

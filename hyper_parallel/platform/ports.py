@@ -48,11 +48,8 @@ def held_port(wanted: int | None = None):
         True
     """
     for port in [wanted] if wanted else random.sample(range(FIRST, LAST + 1), 50):
-        lock = _lock(port)
-        if lock is None:
-            continue
-        with lock:
-            if _is_free(port):
+        with _locked(port) as mine:
+            if mine and _is_free(port):
                 yield port
                 return
     if wanted:
@@ -61,17 +58,18 @@ def held_port(wanted: int | None = None):
     raise PortBusyError(f"None of 50 ports tried in {FIRST}-{LAST} on {HOST} is free. Name a free one.")
 
 
-def _lock(port: int):
-    """The locked file of a port, or None when another launcher holds it."""
+@contextlib.contextmanager
+def _locked(port: int):
+    """Hold the lock file of a port; gives False when another launcher holds it."""
     folder = pathlib.Path(tempfile.gettempdir()) / f"hyper_parallel-ports-{os.getuid()}"
     folder.mkdir(exist_ok=True)
-    handle = open(folder / str(port), "w", encoding="utf-8")
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        handle.close()
-        return None
-    return handle
+    with open(folder / str(port), "w", encoding="utf-8") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+        else:
+            yield True
 
 
 def _is_free(port: int) -> bool:

@@ -18,44 +18,63 @@ import pathlib
 import numpy as np
 import pytest
 
-PATH = pathlib.Path(__file__).resolve().parents[3] / "examples" / "lora_chain.py"
+EXAMPLES = pathlib.Path(__file__).resolve().parents[3] / "examples"
 
 
-@pytest.fixture(name="chain", scope="module")
-def fixture_chain():
-    """The example as a module."""
-    spec = importlib.util.spec_from_file_location("lora_chain", PATH)
+def _module(name):
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
+@pytest.fixture(name="chain", scope="module")
+def fixture_chain():
+    """The part that starts workers and judges their reports."""
+    return _module("lora_chain")
+
+
+@pytest.fixture(name="worker", scope="module")
+def fixture_worker():
+    """The part that each worker runs."""
+    return _module("lora_chain_worker")
+
+
+def test_both_parts_speak_of_the_same_values(chain, worker):
+    """
+    Feature: examples/lora_chain.py.
+    Description: compare the names of forms and gradients that the worker reports and the parent judges.
+    Expectation: the same.
+    """
+    assert (chain.FORMS, chain.GRADIENTS) == (worker.FORMS, worker.GRADIENTS)
+
+
 @pytest.mark.parametrize("ranks, widths", [(1, [16]), (2, [8, 8]), (3, [6, 6, 4]), (5, [4, 4, 4, 4, 0]),
                                            (7, [3, 3, 3, 3, 3, 1, 0])])
-def test_columns_are_ceil_chunks_that_cover_the_dimension(chain, ranks, widths):
+def test_columns_are_ceil_chunks_that_cover_the_dimension(worker, ranks, widths):
     """
     Feature: examples/lora_chain.py.
     Description: cut DIN = 16 for several numbers of ranks.
     Expectation: chunks of ceil size, a short or empty tail, nothing twice and nothing left out.
     """
-    parts = [range(16)[chain.columns(rank, ranks)] for rank in range(ranks)]
+    parts = [range(16)[worker.columns(rank, ranks)] for rank in range(ranks)]
     assert [len(part) for part in parts] == widths
     assert [column for part in parts for column in part] == list(range(16))
 
 
 @pytest.mark.parametrize("name", ["B", "x", "A"])
-def test_one_device_gradient_is_the_slope_of_the_forward(chain, name):
+def test_one_device_gradient_is_the_slope_of_the_forward(worker, name):
     """
     Feature: examples/lora_chain.py.
     Description: compare the truth's gradient with differences of the forward value, which is linear in each operand.
     Expectation: equal for every element.
     """
-    data = {key: value.astype(np.float64) for key, value in chain.make_data().items()}
-    truth = chain.one_device(data)
+    data = {key: value.astype(np.float64) for key, value in worker.make_data().items()}
+    truth = worker.one_device(data)
     for place in np.ndindex(data[name].shape):
         moved = data[name].copy()
         moved[place] += 1
-        slope = chain.one_device({**data, name: moved})["forward"] - truth["forward"]
+        slope = worker.one_device({**data, name: moved})["forward"] - truth["forward"]
         np.testing.assert_allclose(truth[name][place], slope, atol=1e-9)
 
 
@@ -96,7 +115,7 @@ def test_fault_of_one_rank_is_found(chain, name, change, said):
     assert len(found) == 1 and found[0].startswith(said)
 
 
-def test_ratio_alone_does_not_hide_a_wrong_element(chain):
+def test_ratio_alone_does_not_hide_a_wrong_element(worker):
     """
     Feature: examples/lora_chain.py.
     Description: a value whose projection on the truth is exact while its elements are not.
@@ -110,22 +129,22 @@ def test_ratio_alone_does_not_hide_a_wrong_element(chain):
             """Off in both elements by amounts that cancel in the projection."""
             return np.array([2.0, 0.0])
 
-    entry = chain.ratios({"forward": Held}, {"forward": np.array([1.0, 1.0])})["forward"]
+    entry = worker.ratios({"forward": Held}, {"forward": np.array([1.0, 1.0])})["forward"]
     assert (entry["ratio"], entry["error"]) == (1.0, 1.0)
 
 
-def test_unfixed_addends_sum_to_one(chain):
+def test_unfixed_addends_sum_to_one(worker):
     """
     Feature: examples/lora_chain.py.
     Description: each rank's own product over one device's, for two ranks, in numpy.
     Expectation: the figures of the report, forward 1.1995 and -0.1995, gradient of B 0.3506 and 0.6494.
     """
-    data = chain.make_data()
-    truth = chain.one_device(data)
+    data = worker.make_data()
+    truth = worker.one_device(data)
     forward, gradient = [], []
     for rank in range(2):
-        mine = chain.columns(rank, 2)
-        part = chain.one_device({"x": data["x"][:, mine], "A": data["A"][:, mine], "B": data["B"]})
+        mine = worker.columns(rank, 2)
+        part = worker.one_device({"x": data["x"][:, mine], "A": data["A"][:, mine], "B": data["B"]})
         forward.append(round(part["forward"] / truth["forward"], 4))
         gradient.append(round((part["B"] * truth["B"]).sum() / (truth["B"] ** 2).sum(), 4))
     assert forward == [1.1995, -0.1995] and gradient == [0.3506, 0.6494]

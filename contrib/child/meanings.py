@@ -1,0 +1,134 @@
+# Copyright 2026 The hyper_parallel partial-sound fork authors
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+"""What operations mean, in numpy: a table that both sides of the audit read. numpy only.
+
+An entry gives the function of the operand arrays and static arguments, and the calls to try: the dimensions of each
+operand as letters, and the static arguments as the checkout's rules take them.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Callable
+
+import numpy as np
+
+MATMUL, OTHER = "matmul", "other"
+
+
+@dataclass(frozen=True)
+class Form:
+    """One way to call an operation.
+
+    Attributes:
+        operands: dimensions of each operand as letters; None for an operand that is left out.
+        statics: every other argument.
+        plain: indices of operands that are given as plain tensors, without a layout.
+    """
+
+    operands: tuple
+    statics: tuple = ()
+    plain: tuple = ()
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """One operation, under all its names.
+
+    Attributes:
+        names: registered names, separated by spaces.
+        function: operand arrays, then static arguments -> array.
+        forms: the calls to try.
+        family: MATMUL, or OTHER.
+        factors: number of leading operands that are multiplied.
+        exact: False when a result may differ in the last place.
+    """
+
+    names: str
+    function: Callable
+    forms: tuple
+    family: str = OTHER
+    factors: int = 0
+    exact: bool = True
+
+
+def _flags(x, w, transpose_a=False, transpose_b=False):
+    return (x.swapaxes(-1, -2) if transpose_a else x) @ (w.swapaxes(-1, -2) if transpose_b else w)
+
+
+def _linear(x, w, bias=None):
+    product = x @ w.T
+    return product if bias is None else product + bias
+
+
+def _softmax(x, dim=-1):
+    e = np.exp(x - np.max(x, dim, keepdims=True))
+    return e / np.sum(e, dim, keepdims=True)
+
+
+def _reduction(function):
+    return lambda x, dim=None, keepdim=False, *_: function(x, axis=dim, keepdims=bool(keepdim))
+
+
+def _forms(*operands, statics=((),), plain=((),)) -> tuple:
+    return tuple(Form(o, s, p) for o in operands for s in statics for p in plain)
+
+
+_FLAGGED = (Form(("mk", "kn"), (False, False)), Form(("km", "kn"), (True, False)), Form(("mk", "nk"), (False, True)),
+            Form(("km", "nk"), (True, True)))
+_BATCH_FLAGGED = tuple(Form(tuple("b" + o for o in form.operands), form.statics) for form in _FLAGGED)
+_ALONG = _forms(("ab",), statics=((0, False), (1, False), (1, True)))
+
+MEANINGS = (
+    Meaning("MatMulExt matmul", np.matmul, _forms(("mk", "kn"), ("bmk", "kn"), ("bmk", "bkn")), MATMUL, 2),
+    Meaning("MatMul", _flags, _FLAGGED, MATMUL, 2),
+    Meaning("BatchMatMulExt bmm", np.matmul, _forms(("bmk", "bkn")), MATMUL, 2),
+    Meaning("BatchMatMul", _flags, _BATCH_FLAGGED, MATMUL, 2),
+    Meaning("Dense linear", _linear, (Form(("mk", "nk", None)), Form(("mk", "nk", "n")), Form(("mk", "nk", "n"), (), (2,)),
+                                      Form(("bmk", "nk", "n"))), MATMUL, 2),
+    Meaning("Mul mul", np.multiply, _forms(("ab", "ab")), factors=2),
+    Meaning("Add AddExt add", lambda x, y, alpha=1: x + alpha * y, _forms(("ab", "ab"))),
+    Meaning("Sub SubExt sub", lambda x, y, alpha=1: x - alpha * y, _forms(("ab", "ab"))),
+    Meaning("Minimum minimum", np.minimum, _forms(("ab", "ab"))),
+    Meaning("Maximum maximum", np.maximum, _forms(("ab", "ab"))),
+    Meaning("ReLU relu", lambda x: np.maximum(x, 0), _forms(("ab",))),
+    Meaning("Neg neg", np.negative, _forms(("ab",))),
+    Meaning("Abs abs", np.abs, _forms(("ab",))),
+    Meaning("Square square", np.square, _forms(("ab",))),
+    Meaning("Contiguous contiguous", lambda x: x, _forms(("ab",))),
+    Meaning("Softmax softmax", _softmax, _forms(("ab",), statics=((-1,),)), exact=False),
+    Meaning("SumExt sum", _reduction(np.sum), _ALONG),
+    Meaning("MeanExt mean", _reduction(np.mean), _ALONG, exact=False),
+    Meaning("ReduceMax amax", _reduction(np.max), _ALONG),
+    Meaning("ProdExt prod", _reduction(np.prod), _ALONG),
+    Meaning("Transpose TransposeView permute", np.transpose, _forms(("ab",), statics=(((1, 0),),))),
+    Meaning("TransposeExtView transpose", np.swapaxes, _forms(("ab",), statics=((0, 1),))),
+    Meaning("ExpandDims unsqueeze", np.expand_dims, _forms(("ab",), statics=((0,), (2,)))),
+    Meaning("CumsumExt cumsum", np.cumsum, _forms(("ab",), statics=((1,),))),
+)
+_BY_NAME = {name: meaning for meaning in MEANINGS for name in meaning.names.split()}
+
+
+def known(name: str) -> bool:
+    """True when the meaning of an operation of this name is in the table."""
+    return name in _BY_NAME
+
+
+def named(name: str) -> Meaning:
+    """The meaning of an operation.
+
+    Examples:
+        >>> named("MatMul").function(np.ones((2, 3)), np.ones((4, 3)), False, True).tolist()
+        [[3.0, 3.0, 3.0, 3.0], [3.0, 3.0, 3.0, 3.0]]
+    """
+    return _BY_NAME[name]
