@@ -13,7 +13,7 @@
 # limitations under the License.
 """The verifier: every layout rule checked exactly, forward and backward, against plain numpy on the global data."""
 from hyper_parallel.verify.pattern import Pattern
-from hyper_parallel.verify.reference import Reference, reference
+from hyper_parallel.verify.registry import Reference, reference
 from hyper_parallel.verify.report import OpReport, Report, WrongRow
 from hyper_parallel.verify.sweep import FAST, FULL, Budget, verify_declaration
 

@@ -44,11 +44,7 @@ def seed_of(*parts) -> np.random.Generator:
 def sizes_for(pattern: Pattern, mesh_shape, mode: str) -> dict:
     """A size per letter of the pattern, for a mode; letters that the pattern fixes keep their size."""
     ladder = _SIZES[mode](math.prod(mesh_shape))
-    sizes: dict = {}
-    for i, letter in enumerate(pattern.letters):
-        fixed = pattern.fixed.get(letter)
-        sizes[letter] = ladder[i % len(ladder)] if fixed is None else fixed(sizes) if callable(fixed) else fixed
-    return sizes
+    return pattern.sizes(lambda i: ladder[i % len(ladder)])
 
 
 def step_for(mesh_shape, sizes: dict) -> float:
@@ -72,10 +68,9 @@ def draw(slot: TensorSlot, sizes: dict, step: float, rng, small: bool = False) -
     name, _, dtype = slot.domain.partition("@")
     name, _, argument = name.partition("(")
     shape = slot.shape(sizes)
-    if name in ("index", "sorted"):
+    if name in ("index", "pick"):
         bound = int(argument[:-1]) if argument[:-1].isdigit() else sizes[argument[:-1]]
-        values = rng.integers(0, bound, shape)
-        return np.sort(values, -1) if name == "sorted" else values
+        return rng.integers(0, bound, shape) if name == "index" else _picked(bound, shape, rng)
     values = np.asarray(_DOMAINS[name](shape, 1.0 if small else step, rng))
     return values.astype(dtype) if dtype and dtype != "bfloat16" else values
 
@@ -98,8 +93,17 @@ def _special(shape, step, rng):
     return np.where(pick < 0.2, np.nan, np.where(pick < 0.3, np.inf, np.where(pick < 0.4, -np.inf, values)))
 
 
+def _picked(bound: int, shape, rng):
+    """Indices without repetition, as far as there are enough."""
+    count = math.prod(shape)
+    return np.concatenate([rng.permutation(bound) for _ in range(-(-count // bound))])[:count].reshape(shape)
+
+
 _DOMAINS = {
     "real": lambda shape, step, rng: _integers(shape, rng) * step,
+    "shifted": lambda shape, step, rng: _integers(shape, rng) * step + step / 2,
+    "shifted2": lambda shape, step, rng: _integers(shape, rng) * step + step / 4,
+    "digit": lambda shape, step, rng: _integers(shape, rng) * 1.0,
     "whole": lambda shape, step, rng: _integers(shape, rng) * max(1.0, step / UNIT),
     "positive": lambda shape, step, rng: rng.integers(1, 17, shape) * step,
     "unit": lambda shape, step, rng: rng.integers(-63, 64, shape) / 64,
@@ -108,19 +112,17 @@ _DOMAINS = {
     "factor": lambda shape, step, rng: rng.choice([-2.0, -1.0, -0.5, 0.5, 1.0, 2.0, 4.0], shape),
     "distinct": _distinct,
     "special": _special,
-    "large": lambda shape, step, rng: _integers(shape, rng) * 4096.0,
     "int": lambda shape, step, rng: _integers(shape, rng),
     "natural": lambda shape, step, rng: rng.integers(0, 6, shape),
     "bool": lambda shape, step, rng: rng.random(shape) < 0.5,
     "mostly": lambda shape, step, rng: rng.random(shape) < 0.85,
-    "rarely": lambda shape, step, rng: rng.random(shape) < 0.15,
 }
 
 
-def cotangent(shape, mesh_shape, rng) -> np.ndarray:
-    """An integer cotangent that the number of ranks divides, never zero."""
+def cotangent(shape, step: float, rng) -> np.ndarray:
+    """An integer cotangent, never zero, that the ranks and every extent divide."""
     values = rng.integers(1, 8, shape) * rng.choice([-1, 1], shape)
-    return np.asarray(values * float(math.prod(mesh_shape)))
+    return np.asarray(values * float(max(1, round(step / UNIT))))
 
 
 # -- per-rank values -------------------------------------------------------------------------------------------------
@@ -156,11 +158,21 @@ def realise(value: np.ndarray, layout, step: float, rng) -> list[np.ndarray]:
     return locals_
 
 
+_STEPS = {"float32": 8192}  # addends that float16 cannot hold
+
+
 def _split_sum(value, n, step, rng):
-    if value.dtype != np.float64:
-        step = 1
+    if value.dtype.itemsize == 1:  # addends over the whole range, as a sum that wraps around may have them
+        info = np.iinfo(value.dtype)
+        parts = [rng.integers(info.min, info.max, value.shape, value.dtype, endpoint=True) for _ in range(n - 1)]
+        return _shuffled(parts, _less(value, parts), rng)
+    step = step if value.dtype == np.float64 else _STEPS.get(value.dtype.name, 1)
     parts = [(_integers(value.shape, rng) * step).astype(value.dtype) for _ in range(n - 1)]
-    return _shuffled(parts, _less(value, parts), rng)
+    last = _less(value, parts)
+    if parts and np.isnan(last).any():  # nan as the sum of infinities
+        opposed = np.isnan(last) & (rng.random(value.shape) < 0.5)
+        parts[0], last = np.where(opposed, np.inf, parts[0]), np.where(opposed, -np.inf, last)
+    return _shuffled(parts, last, rng)
 
 
 def _less(value, parts):
@@ -190,7 +202,8 @@ def _split_max(value, n, step, rng, sign=1):
     parts = []
     for c in range(n):
         gap = sign * (rng.integers(1, 20, value.shape) * step)
-        parts.append(np.where((owner == c) | (second == c), value, (value - gap).astype(value.dtype)))
+        other = np.where(value == sign * np.inf, gap, value - gap) if value.dtype.kind == "f" else value - gap
+        parts.append(np.where((owner == c) | (second == c), value, other.astype(value.dtype)))
     return parts
 
 

@@ -30,8 +30,9 @@ from hyper_parallel.verify.problem import Problem, Setting, Trial
 
 MOST_REFUSED = 256  # per pattern: a seeded sample beyond
 # (mesh shape, size class, seed): the first one filters, all of them confirm.
-_DRAWS = (((2,), "uneven", 0), ((3,), "uneven", 1), ((2,), "even", 2), ((3,), "empty", 3), ((2,), "uneven", 4),
-          ((3,), "even", 5))
+_DRAWS = (((2,), "uneven", 0), ((3,), "uneven", 1), ((2,), "even", 2), ((3,), "empty", 3),
+          *(((2,), "uneven", seed) for seed in range(4, 12)), *(((3,), "even", seed) for seed in range(12, 16)),
+          *(((2,), "empty", seed) for seed in range(16, 24)))
 
 
 def needless(sweep, pattern, refused) -> list:

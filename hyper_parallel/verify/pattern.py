@@ -47,8 +47,13 @@ class Pattern:
     Args:
         text: the tensors.
         _modes: size classes that make sense for it: "even", "uneven", "empty".
-        _sizes: letter -> size, or a function of the sizes chosen so far; other letters get theirs from the mode.
+        _sizes: letter -> size, a function of the other sizes, or None for a letter that no tensor has; letters that
+            are not named get their size from the mode.
         _grad: False leaves its gradients unchecked (a convention of the framework, not a mathematical one).
+        _approximate: results are re-associated sums of inexact terms.
+        _degenerate: an operand has no effect (a factor of 0), so nearly every refusal would be called needless.
+        _refused: the rule must refuse the call whatever the layouts.
+        _wrap: parameter -> function of its tensor that gives the argument: `lambda t: (slice(None), t)`.
         statics: every other argument of the call, as it is or as a function of the sizes.
 
     Examples:
@@ -57,8 +62,11 @@ class Pattern:
         (('m', 'k', 'n'), [(2, 3), (3, 4)])
     """
 
-    def __init__(self, text: str, _modes=ALL_MODES, _sizes=None, _grad=True, **statics):
-        self.text, self.modes, self.fixed, self.grad, self.statics = text, tuple(_modes), _sizes or {}, _grad, statics
+    def __init__(self, text: str, _modes=ALL_MODES, _sizes=None, _grad=True, _approximate=False, _refused=False,
+                 _degenerate=False, _wrap=None, **statics):
+        self.text, self.modes, self.fixed, self.statics = text, tuple(_modes), _sizes or {}, statics
+        self.grad, self.approximate, self.refused, self.wrap = _grad, _approximate, _refused, _wrap or {}
+        self.degenerate = _degenerate
         self.tensors = {}
         for word in text.split():
             name, _, value = word.partition("=")
@@ -78,6 +86,22 @@ class Pattern:
         """Size letters in order of appearance, then those that only `_sizes` names."""
         seen = dict.fromkeys(c for slot in self.slots for c in slot.dims if not c.isdigit())
         return tuple(dict.fromkeys([*seen, *self.fixed]))
+
+    def sizes(self, choose) -> dict:
+        """A size per letter.
+
+        Args:
+            choose: position among the free letters -> size.
+        """
+        free = [letter for letter in self.letters if self.fixed.get(letter) is None]
+        sizes = {letter: choose(i) for i, letter in enumerate(free)}
+        sizes.update((k, v) for k, v in self.fixed.items() if isinstance(v, int))
+        sizes.update((k, v(sizes)) for k, v in self.fixed.items() if callable(v))
+        return {letter: sizes[letter] for letter in self.letters}
+
+    def free_letters(self) -> int:
+        """Number of letters whose size is chosen."""
+        return sum(self.fixed.get(letter) is None for letter in self.letters)
 
     def resolve(self, sizes: dict) -> dict:
         """The static arguments for these sizes."""
@@ -127,8 +151,12 @@ def arguments(declaration, pattern: Pattern, sizes: dict) -> Arguments:
     """The call of a pattern at these sizes, in the declaration's parameter order with its defaults."""
     given = dict(pattern.resolve(sizes))
     for name, slot in pattern.tensors.items():
-        given[name] = tuple(HOLE for _ in slot) if isinstance(slot, tuple) else HOLE
+        given[name] = tuple(HOLE for _ in slot) if isinstance(slot, tuple) else pattern.wrap.get(name, _same)(HOLE)
     return Arguments(declaration.call(given).values, len(pattern.slots))
+
+
+def _same(value):
+    return value
 
 
 def slots_in_order(declaration, pattern: Pattern) -> list[TensorSlot]:

@@ -30,7 +30,7 @@ from hyper_parallel.verify.generate import cotangent, draw, realise, seed_of, st
 from hyper_parallel.verify.kernels import KERNELS
 from hyper_parallel.verify.meshes import coordinates
 from hyper_parallel.verify.pattern import Pattern, arguments, default_dtype, slots_in_order
-from hyper_parallel.verify.reference import Reference
+from hyper_parallel.verify.registry import Reference
 from hyper_parallel.verify.tape import NoDerivative, vjp
 
 
@@ -109,6 +109,11 @@ class Problem:
         return self.reference.differentiable and self.pattern.grad
 
     @property
+    def approximate(self) -> bool:
+        """True when results are compared within 4 ulp."""
+        return self.reference.approximate or self.pattern.approximate
+
+    @property
     def has_gradients(self) -> bool:
         """True when some floating input has a gradient through this call."""
         return self._global[1] is not None and any(x.dtype.kind == "f" for x in self.inputs)
@@ -117,7 +122,7 @@ class Problem:
     def cotangents(self) -> tuple:
         """Global integer cotangents of the floating outputs, None for others."""
         rng = seed_of("cotangents", *self._key)
-        return tuple(cotangent(o.shape, self.mesh.mesh_shape, rng) if o.dtype.kind == "f" else None
+        return tuple(cotangent(o.shape, max(self.step, step_for(self.mesh.mesh_shape, {})), rng) if o.dtype.kind == "f" else None
                      for o in self.outputs)
 
     @functools.cached_property

@@ -17,6 +17,8 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+import numpy as np
+
 from hyper_parallel.core.shard.rules import Convert
 from hyper_parallel.errors import LayoutError
 from hyper_parallel.verify.check import check
@@ -72,8 +74,12 @@ class Sweep:
         start = time.perf_counter()
         for pattern in self.reference.patterns:
             self.report.patterns += 1
+            if pattern.refused:
+                self._refused(pattern)
+                continue
             try:
-                self._pattern(pattern)
+                with np.errstate(all="ignore"):
+                    self._pattern(pattern)
             except (LayoutError, NotImplementedError, ValueError, TypeError, KeyError, IndexError) as error:
                 self.report.problems.append(f"{pattern}: {type(error).__name__}: {error}")
         self.report.seconds = time.perf_counter() - start
@@ -93,8 +99,17 @@ class Sweep:
                     self._two_axes(problem, rows, refused)
         self.report.refusals += len(refused)
         self.report.refused += [(str(pattern), tuple(map(show, operands))) for operands in refused]
-        if self.budget.needless:
-            self.report.needless += [f"{pattern}: {text}" for text in needless(self, pattern, refused)]
+        if self.budget.needless and not pattern.degenerate:
+            self.report.needless += [(str(pattern), text) for text in needless(self, pattern, refused)]
+
+    def _refused(self, pattern) -> None:
+        """The declaration must refuse the call whatever the layouts."""
+        try:
+            self._problem(pattern, self.budget.meshes[0], pattern.modes[0])
+        except LayoutError:
+            self.report.refusals += 1
+        else:
+            self.report.problems.append(f"{pattern}: the rule takes a call that it must refuse")
 
     def _problem(self, pattern, shape, mode: str) -> Problem:
         setting = Setting(mesh_of(shape), sizes_for(pattern, shape, mode))
@@ -203,7 +218,7 @@ def verify_declaration(declaration, patterns, reference, budget: Budget = FULL) 
         >>> report.ok, len(report.rows)
         (True, 7)
     """
-    from hyper_parallel.verify.reference import Reference
+    from hyper_parallel.verify.registry import Reference
     if not isinstance(reference, Reference):
         reference = Reference(reference, tuple(patterns))
     elif patterns is not None:

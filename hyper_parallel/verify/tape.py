@@ -114,12 +114,13 @@ _DERIVATIVES = {
     np.true_divide: (lambda g, o, a, b: g / b, lambda g, o, a, b: -g * a / b / b),
     np.negative: (lambda g, o, a: -g,),
     np.positive: (lambda g, o, a: g,),
-    np.power: (lambda g, o, a, b: g * b * a ** (b - 1), lambda g, o, a, b: g * o * np.log(a)),
     np.square: (lambda g, o, a: g * 2 * a,),
     np.sqrt: (lambda g, o, a: g / (2 * o),),
     np.reciprocal: (lambda g, o, a: -g * o * o,),
     np.absolute: (lambda g, o, a: g * np.sign(a),),
     np.maximum: (lambda g, o, a, b: g * (a >= b), lambda g, o, a, b: g * (a < b)),
+    np.remainder: (lambda g, o, a, b: g, lambda g, o, a, b: -g * np.floor(a / b)),
+    np.fmod: (lambda g, o, a, b: g, lambda g, o, a, b: -g * np.trunc(a / b)),
     np.minimum: (lambda g, o, a, b: g * (a <= b), lambda g, o, a, b: g * (a > b)),
 }
 _FLAT_UFUNCS = {np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal, np.isnan, np.isinf,
@@ -215,7 +216,8 @@ def _gathered(out, ids, leaves, numbers, count):
         first = numbers[id(leaf)].flat[0] if leaf.size else 0
 
         def pull(g):
-            total = np.bincount(ids, weights=np.broadcast_to(g, np.shape(out)).ravel(), minlength=count)
+            weights = np.broadcast_to(g, np.shape(out)).ravel()
+            total = np.bincount(ids, weights=weights, minlength=count).astype(np.float64)
             return total[first:first + leaf.size].reshape(leaf.shape)
 
         return pull

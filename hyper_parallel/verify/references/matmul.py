@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from hyper_parallel.verify.pattern import Pattern
-from hyper_parallel.verify.reference import reference
+from hyper_parallel.verify.registry import reference
 
 
 def matmul(v: dict):
@@ -72,7 +72,8 @@ reference("Outer", lambda v: np.outer(v["input"], v["other"]), Pattern("input=m 
 reference("Dense", linear, Pattern("input=mk weight=nk"), Pattern("input=mk weight=nk bias=n"),
           Pattern("input=bmk weight=nk bias=n"), Pattern("input=k weight=nk bias=n"), Pattern("input=mk weight=k bias=."),
           Pattern("input=mk weight=nk bias=1"))
-_SCALES = ({}, {"beta": 2}, {"alpha": -1}, {"beta": -0.5, "alpha": 4}, {"beta": 0}, {"alpha": 0})
+_SCALES = ({}, {"beta": 2}, {"alpha": -1}, {"beta": -0.5, "alpha": 4}, {"beta": 0, "_degenerate": True},
+           {"alpha": 0, "_degenerate": True})
 reference("Addmm", added, *(Pattern("input=mn mat1=mk mat2=kn", **s) for s in _SCALES),
           Pattern("input=n mat1=mk mat2=kn"), Pattern("input=1n mat1=mk mat2=kn"), Pattern("input=. mat1=mk mat2=kn"))
 reference("Addmv", added, *(Pattern("input=m mat1=mk mat2=k", **s) for s in _SCALES),

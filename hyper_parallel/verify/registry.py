@@ -18,7 +18,7 @@ import importlib
 from dataclasses import dataclass
 from typing import Callable
 
-_FAMILIES = ("matmul",)
+_FAMILIES = ("matmul", "elementwise", "unary", "reduce", "movement", "index")
 _TABLE: dict = {}
 
 
