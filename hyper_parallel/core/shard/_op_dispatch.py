@@ -18,6 +18,7 @@ import contextlib
 import logging
 import threading
 
+import numpy as np
 from mindspore import Tensor
 
 from hyper_parallel.core.dtensor.dtensor_base import TYPES, DTensorBase, running_local, wrap_shared
@@ -72,7 +73,7 @@ class RawCall:
             return Operand(tuple(value.shape), str(value.dtype).lower() if self._wants_dtype else None)
         if isinstance(value, (tuple, list)) and any(isinstance(v, Tensor) for v in value) and len(path) == 1:
             return tuple(self._operand(v, (*path, i)) for i, v in enumerate(value))
-        return value
+        return value.item() if isinstance(value, np.generic) else value
 
 
 class OpDispatcher:
