@@ -68,17 +68,17 @@ def _normed(call: Call, begin: int, passive: tuple, statistics: int) -> Bound:
                               f"Got {operand.shape}.")
     signature = norm_signature(call.name, len(x.shape), begin, tuple(len(o.shape) for o in held), statistics)
     kept = x.shape[:begin] + (1,) * (len(x.shape) - begin)
-    return Bound(signature, (x.shape,) + (kept,) * statistics, multi=statistics > 0)
+    return Bound(signature, (x.shape,) + (kept,) * statistics, multi=True)
 
 
 def bind_layer_norm_ext(call: Call) -> Bound:
-    """Over the last dimensions, of the given shape."""
+    """Over the last dimensions, of the given shape; result, mean and reciprocal deviation."""
     x, normal = call["input"], call["normalized_shape"]
     normal = tuple(normal) if isinstance(normal, (tuple, list)) else (normal,)
     begin = len(x.shape) - len(normal)
     if begin < 0 or (x.exact and x.shape[begin:] != normal):
         raise LayoutError(f"{call.name}: the global shape {x.shape} does not end with {normal}.")
-    return _normed(call, begin, ("weight", "bias"), 0)
+    return _normed(call, begin, ("weight", "bias"), 2)
 
 
 def bind_layer_norm(call: Call) -> Bound:

@@ -132,8 +132,8 @@ for _name in ("Exp", "Tanh", "Sigmoid", "Erf", "Sign", "Floor", "Ceil", "Trunc",
 declare("Erfc", "input:t", binder(FALLING))
 declare("Round", "input:t decimals=0", binder(_rounded))
 for _name in ("Abs", "Square", "Sqrt", "Rsqrt", "Reciprocal", "Log", "Log1p", "Log2", "Log10", "Sin", "Cos", "Tan",
-              "Asin", "AsinExt", "ACos", "AcosExt", "Cosh", "Acosh", "AcoshExt", "Atanh", "Exp2", "Frac", "Sinc", "Erfinv",
-              "LogSigmoid"):
+              "Asin", "AsinExt", "ACos", "AcosExt", "Cosh", "Acosh", "AcoshExt", "Atanh", "Exp2", "Frac", "Sinc",
+              "Erfinv", "LogSigmoid"):
     declare(_name, "input:t", binder(NONLINEAR))
 
 # bounds, selection, interpolation

@@ -26,7 +26,7 @@ import functools
 import math
 
 from hyper_parallel.core.dtensor.cuts import ceil_div
-from hyper_parallel.core.shard.declaration import Bound, Call, letters, normal_dim, normal_dims
+from hyper_parallel.core.shard.declaration import Bound, Call, Operand, letters, normal_dim, normal_dims
 from hyper_parallel.core.shard.ops.parallel_ops import declare
 from hyper_parallel.core.shard.rules import Signature
 from hyper_parallel.errors import LayoutError
@@ -138,13 +138,14 @@ def _blocks(lead: int, rest: int, new_lead: int, new_rest: int, dim: int, shown:
 # -- binders ---------------------------------------------------------------------------------------------------------
 
 
-def resolve(name: str, shape: tuple, new) -> tuple:
+def resolve(name: str, x: Operand, new) -> tuple:
     """The new global shape with -1 filled in.
 
     Raises:
-        LayoutError: when extents differ or -1 cannot be resolved.
+        LayoutError: when extents differ, -1 cannot be resolved, or the global shape is not known.
     """
-    new = tuple(int(s) for s in new)
+    _check_known(name, x)
+    shape, new = x.shape, tuple(int(s) for s in new)
     total, known = math.prod(shape), math.prod(s for s in new if s != -1)
     if new.count(-1) == 1 and known and total % known == 0:
         new = tuple(total // known if s == -1 else s for s in new)
@@ -153,13 +154,15 @@ def resolve(name: str, shape: tuple, new) -> tuple:
     return new
 
 
+def _check_known(name: str, x: Operand) -> None:
+    if not x.exact:
+        raise LayoutError(f"{name} depends on the global shape. Record it on the layout first: "
+                          f"layout.set_tensor_meta(shape).")
+
+
 def reshaped(call: Call, new: tuple, **options) -> Bound:
     """A reshape of `input` to the global shape `new`."""
-    x = call["input"]
-    if not x.exact:
-        raise LayoutError(f"{call.name} depends on the global shape. Record it on the layout first: "
-                          f"layout.set_tensor_meta(shape).")
-    return Bound(reshape_signature(call.name, x.shape, new), (new,), **options)
+    return Bound(reshape_signature(call.name, call["input"].shape, new), (new,), **options)
 
 
 def _as_form(place):
@@ -169,7 +172,7 @@ def _as_form(place):
 
 def bind_reshape(call: Call) -> Bound:
     """To a shape, given as one tuple or as star arguments."""
-    new = resolve(call.name, call["input"].shape, call["shape"])
+    new = resolve(call.name, call["input"], call["shape"])
     return reshaped(call, new, localize=lambda place: {"shape": place.out_shape()})
 
 
@@ -178,6 +181,7 @@ def bind_flatten(call: Call) -> Bound:
     shape = call["input"].shape
     if not shape:
         return reshaped(call, (1,))
+    _check_known(call.name, call["input"])
     start, end = (normal_dim(call.name, call[d], len(shape)) for d in ("start_dim", "end_dim"))
     if start > end:
         raise LayoutError(f"{call.name}: start_dim {call['start_dim']} comes after end_dim {call['end_dim']}.")
@@ -188,7 +192,7 @@ def bind_flatten(call: Call) -> Bound:
 def bind_view_as(call: Call) -> Bound:
     """To the global shape of another tensor, of which nothing else is read."""
     other = call["other"]
-    new = resolve(call.name, call["input"].shape, other.shape)
+    new = resolve(call.name, call["input"], other.shape)
     base = reshaped(call, new)
     return Bound(_with_shape_operand(base.signature, len(other.shape)), (new,), kernel=_as_form)
 

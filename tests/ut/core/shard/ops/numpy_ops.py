@@ -11,7 +11,7 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
-"""The operations of the rule tests in numpy: parameter values (arrays and static) -> result. The oracle of the tests."""
+"""The operations of the rule tests in numpy: parameter values, arrays and static, give the result. The tests' oracle."""
 from __future__ import annotations
 
 import math
@@ -61,7 +61,7 @@ def _norm(x, dims, weight, bias=None, centred=True, eps=1e-5):
 
 def _layer_norm_ext(v):
     dims = tuple(range(-len(v["normalized_shape"]), 0))
-    return _norm(v["input"], dims, v["weight"], v["bias"])[0]
+    return _norm(v["input"], dims, v["weight"], v["bias"])
 
 
 def _rms_norm(v):

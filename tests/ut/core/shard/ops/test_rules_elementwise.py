@@ -45,7 +45,8 @@ TABLE = [
     (Case("Sub", input=1, other=X), rows(cuts(0, 1), SUMS, SWAPPED)),
     # products
     (Case("Mul", input=X, other=Y), rows(TWO, "sum R -> sum; R sum -> sum; avg R -> avg; R avg -> avg")),
-    (Case("Mul", input=C, other=V), rows("S0 R -> S0; R S0 -> S1; sum R -> sum; R sum -> sum; avg R -> avg; R avg -> avg")),
+    (Case("Mul", input=C, other=V),
+     rows("S0 R -> S0; R S0 -> S1; sum R -> sum; R sum -> sum; avg R -> avg; R avg -> avg")),
     (Case("Muls", input=X, other=2), rows(cuts(0, 1), SUMS, EXTREMA)),
     (Case("Muls", input=X, other=-2), rows(cuts(0, 1), SUMS, SWAPPED)),
     (Case("Muls", input=X, other=0), rows(cuts(0, 1), SUMS)),

@@ -100,7 +100,8 @@ def test_movement_rows_are_exact_and_complete(case, expected):
 def test_expand_as_follows_the_cut_of_the_other():
     """
     Feature: ExpandAs of a row to a matrix.
-    Description: the other tensor lends only its shape: its cuts of the new dimension pass, its pending ops do not matter.
+    Description: the other tensor lends only its shape; its cuts of the new dimension pass, its pending ops do not
+        matter.
     Expectation: the cut of a shared dimension must agree, the cut of the expanded one makes the row varying.
     """
     found = sound_rows(Case("ExpandAs", input=numbers(4), other=np.zeros((5, 4))))
