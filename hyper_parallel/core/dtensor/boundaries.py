@@ -128,6 +128,16 @@ class Identity(Boundary):
         return self.convert(grads)
 
 
+class NoGradient(Boundary):
+    """Forward identity whose gradient is zero, whatever arrives: never a product with zero (inf * 0 is nan)."""
+
+    def forward(self, values, ctx=None):
+        return values
+
+    def backward(self, grads, ctx):
+        return [zeros(g) for g in grads]
+
+
 class FanOut(Boundary):
     """One whole value to every position: each its own copy in a simulation, itself in a real process."""
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from mindspore import Tensor, mint
 from mindspore import dtype as mstype
 
-from hyper_parallel.core.dtensor.boundaries import Enter, apply, grad_enabled
+from hyper_parallel.core.dtensor.boundaries import Enter, NoGradient, apply, grad_enabled
 from hyper_parallel.core.dtensor.dtensor_base import (
     LOCAL, TYPES, DTensorBase, NoFallbackGuard, forget, plain, remembered, running_local, values_of, wrap,
 )
@@ -92,8 +92,10 @@ class Plan:
             return LocalForm(self, *form)
         substitute = platform.kernel(self.declaration.name)
         run = None if substitute is None else Substitute(substitute)
-        pads = empty_letters(self, place)
-        return Padded(self, pads, run) if pads else run
+        pads, idle = empty_letters(self, place)
+        if pads:
+            run = Padded(self, pads, run)
+        return Idle(self, idle, run) if idle else run
 
     # -- run -----------------------------------------------------------------------------------------------------------
 
@@ -227,10 +229,9 @@ def _read_slot(slot, param, args, kwargs):
 
 
 class Padded:
-    """Runs a local operation whose cut dimensions are empty on this rank: one slice of identity stands in for them.
+    """Runs a local operation that reduces dimensions which are empty on this rank: a slice of identity stands in.
 
-    The framework's CPU reductions leave memory unset on empty inputs, also in backward; a slice of the identity gives
-    the exact result, and exact zero gradients for the other operands.
+    The framework's CPU reductions leave memory unset on empty inputs; a slice of the identity gives the exact result.
     """
 
     def __init__(self, plan: Plan, empty: frozenset, run):
@@ -262,6 +263,21 @@ class Padded:
         return value
 
 
+class Idle:
+    """Runs a local operation whose result is empty: operands that are not empty themselves get a gradient of zero."""
+
+    def __init__(self, plan: Plan, operands: tuple, run):
+        self.plan, self.operands, self.inner = plan, operands, call_local if run is None else run
+
+    def __call__(self, func, primitive, name, args, kwargs):
+        for i in self.operands:
+            path = self.plan.operands[i]
+            value = _get(path, args, kwargs)
+            if grad_enabled() and value.dtype in _FLOATS:
+                _put(path, apply(NoGradient(self.plan.mesh), [plain(value)])[0], args, kwargs)
+        return self.inner(func, primitive, name, args, kwargs)
+
+
 def identity_slice(identity, shape: tuple, dtype):
     """A tensor filled with the identity of a reduction: a number, or "max" / "min" for the extreme of the type."""
     if identity in ("max", "min"):
@@ -277,14 +293,18 @@ def identity_slice(identity, shape: tuple, dtype):
     return filled if not identity else (filled + identity).to(dtype)
 
 
-def empty_letters(plan: Plan, place: Place) -> frozenset:
-    """Letters that are cut and empty on this rank, where an empty kernel run cannot be trusted."""
-    sig, bound = plan.bound.signature, plan.bound
-    if bound.localize is not None or (len(sig.inputs) == 1 and not sig.reduces):
-        return frozenset()
-    found = set()
+def empty_letters(plan: Plan, place: Place) -> tuple[frozenset, tuple]:
+    """(letters that are reduced and empty on this rank, operands that an empty result leaves without gradient).
+
+    Where a kept letter is empty the result is empty, so operands without that letter get a gradient of exactly zero;
+    the framework's own sum over nothing would leave memory unset, and the sum over the ranks would spread it.
+    """
+    sig = plan.bound.signature
+    empty = set()
     for i, (dims, spec) in enumerate(zip(sig.inputs, place.inputs)):
         for letter, size, local in zip(dims, spec.shape, place.in_shape(i)):
             if letter is not None and size and not local:
-                found.add(letter)
-    return frozenset(found)
+                empty.add(letter)
+    kept = {letter for letter in empty if letter not in sig.reduces}
+    idle = tuple(i for i, dims in enumerate(sig.inputs) if kept and not kept & set(dims) and i not in sig.no_grad)
+    return frozenset(empty - kept) if plan.bound.localize is None else frozenset(), idle
