@@ -40,8 +40,11 @@ def init_process_group(backend=None, *, init_method=None, timeout=None, world_si
             `world_size` or `rank` differ from the running group's.
 
     Examples:
-        >>> from hyper_parallel.collectives import init_process_group
-        >>> init_process_group()  # doctest: +SKIP
+        >>> from hyper_parallel import simulate
+        >>> with simulate(4):  # under msrun without this line
+        ...     init_process_group()
+        ...     get_process_group_ranks()
+        [0, 1, 2, 3]
     """
     del pg_options, device_id
     if backend is not None and str(backend).lower() not in _DEVICE_OF:
@@ -79,6 +82,11 @@ def destroy_process_group(group=None) -> None:
     Raises:
         CommunicationError: when no process group runs, or `group` is the group of all processes.
         MeshError: when this process is in no group of that name.
+
+    Examples:
+        >>> from hyper_parallel import simulate
+        >>> with simulate(4):
+        ...     destroy_process_group()
     """
     platform = get_platform()
     if platform.simulated:
@@ -91,8 +99,18 @@ def destroy_process_group(group=None) -> None:
 def get_process_group_ranks(group=None) -> list:
     """Global ranks of a group, in its order; of all processes when `group` is None.
 
+    Args:
+        group: name of a group, or None.
+
     Raises:
         MeshError: when this process is in no group of that name.
+
+    Examples:
+        >>> from hyper_parallel import init_device_mesh, simulate
+        >>> with simulate(4, rank=1):
+        ...     mesh = init_device_mesh("npu", (2, 2), mesh_dim_names=("dp", "tp"))
+        ...     get_process_group_ranks(mesh.get_group("dp"))
+        [1, 3]
     """
     platform = get_platform()
     return list(range(platform.world_size())) if group is None else list(platform.group_ranks(group))
@@ -101,8 +119,17 @@ def get_process_group_ranks(group=None) -> list:
 def get_backend(group=None) -> str:
     """The library under the process group: "hccl" on Ascend, "mccl" on CPU, "simulated" in a simulation.
 
+    Args:
+        group: name of a group, or None; all groups of a process use one library.
+
     Raises:
         MeshError: when this process is in no group of that name.
+
+    Examples:
+        >>> from hyper_parallel import simulate
+        >>> with simulate(2):
+        ...     get_backend()
+        'simulated'
     """
     platform = get_platform()
     if group is not None:
@@ -113,8 +140,17 @@ def get_backend(group=None) -> str:
 def get_group_local_rank(group=None) -> int:
     """Position of this process in a group.
 
+    Args:
+        group: name of a group; None means all processes.
+
     Raises:
         MeshError: when this process is not in the group.
+
+    Examples:
+        >>> from hyper_parallel import simulate
+        >>> with simulate(4, rank=2):
+        ...     get_group_local_rank()
+        2
     """
     rank, ranks = get_platform().rank(), get_process_group_ranks(group)
     if rank not in ranks:
@@ -137,8 +173,11 @@ def split_group(parent_pg=None, split_ranks=None, timeout=None, pg_options=None,
         MeshError: when the lists are missing, empty, overlap, or hold positions beyond the parent.
 
     Examples:
-        >>> from hyper_parallel.collectives import split_group
-        >>> tp = split_group(split_ranks=[[0, 1], [2, 3]])  # doctest: +SKIP
+        >>> from hyper_parallel import simulate
+        >>> with simulate(4, rank=3):
+        ...     tp = split_group(split_ranks=[[0, 1], [2, 3]])
+        ...     get_process_group_ranks(tp), get_group_local_rank(tp)
+        ([2, 3], 1)
     """
     del timeout, pg_options, group_desc
     platform, parent = get_platform(), get_process_group_ranks(parent_pg)
@@ -170,6 +209,11 @@ def mark_created_groups(groups) -> None:
 
     Raises:
         MeshError: when this process is in no group of such a name.
+
+    Examples:
+        >>> from hyper_parallel import simulate
+        >>> with simulate(4):
+        ...     mark_created_groups(split_group(split_ranks=[[0, 1]]))
     """
     platform = get_platform()
     for group in [groups] if isinstance(groups, str) else groups:

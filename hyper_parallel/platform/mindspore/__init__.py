@@ -58,6 +58,10 @@ def make_platform():
     Raises:
         ImportError: when MindSpore is missing or of an unsupported version.
         MeshError: when the device target is neither Ascend nor CPU.
+
+    Examples:
+        >>> make_platform().backend  # on a CPU host
+        'mccl'
     """
     target = load_mindspore().get_context("device_target")
     if target == "Ascend":

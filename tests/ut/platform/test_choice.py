@@ -40,7 +40,7 @@ def test_check_version_accepts_every_2_10(version):
     check_version(version)
 
 
-@pytest.mark.parametrize("version", ["2.9.1", "2.11.0", "2.1.0", "3.0", "1.10.0", "dev"])
+@pytest.mark.parametrize("version", ["2.9.1", "2.11.0", "2.100.0", "2.1.0", "3.0", "1.10.0", "dev"])
 def test_check_version_refuses_others_with_the_command_to_type(version):
     """
     Feature: version check.

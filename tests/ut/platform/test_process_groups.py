@@ -151,13 +151,13 @@ def test_split_group_gives_each_rank_its_part(use, rank, expected):
 def test_split_group_counts_positions_of_the_parent(use):
     """
     Feature: split_group.
-    Description: split the group (3, 1) into its two positions; then leave this rank out.
-    Expectation: the group of rank 1 alone; None.
+    Description: split the group (3, 0, 1), where rank 1 has position 2; then leave that position out.
+    Expectation: the group of positions 2 and 0; None.
     """
     platform = use(on_cpu())
-    parent = platform.group((3, 1))
-    assert platform.group_ranks(collectives.split_group(parent, [[0], [1]])) == (1,)
-    assert collectives.split_group(parent, [[0]]) is None
+    parent = platform.group((3, 0, 1))
+    assert platform.group_ranks(collectives.split_group(parent, [[2, 0], [1]])) == (1, 3)
+    assert collectives.split_group(parent, [[0, 1]]) is None
 
 
 @pytest.mark.parametrize("parts, text", [(None, "non-empty lists"), ([], "non-empty lists"), ([[0], []], "non-empty"),
