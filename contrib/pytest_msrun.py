@@ -24,29 +24,36 @@ import shlex
 
 import pytest
 
-from hyper_parallel.platform.host import ascend_cards
-from tests.common import msrun
+from hyper_parallel.platform import host, msrun
 
+# Scripts of the jobs that were started.
+STARTED: list[str] = []
 CARDS, DRY_RUN = "HYPER_PARALLEL_ST_CARDS", "HYPER_PARALLEL_ST_DRY_RUN"
 
 
-def pytest_configure() -> None:
-    """Put the check in front of the launcher of every job."""
-    msrun.run_job = checked(msrun.run_job)
+def pytest_load_initial_conftests() -> None:
+    """Put the check in front of the launcher before any test module or conftest has imported it."""
+    msrun.run_workers = checked(msrun.run_workers)
 
 
-def checked(run_job):
+def pytest_sessionfinish(session) -> None:
+    """A run in which no job was started must not end as if all was well."""
+    if not STARTED and not os.environ.get(DRY_RUN) and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
+
+
+def checked(run_workers):
     """The launcher, asked only for jobs that are to run."""
-    @functools.wraps(run_job)
-    def run(modules, workers, folder, **options):
+    @functools.wraps(run_workers)
+    def run(script, arguments=(), *, ranks, **options):
         dry_run = bool(os.environ.get(DRY_RUN))
-        cards = int(os.environ.get(CARDS) or (workers if dry_run else ascend_cards()))
-        if workers > cards:
-            pytest.skip(f"needs {workers} cards, and {cards} are to be used")
+        cards = int(os.environ.get(CARDS) or (ranks if dry_run else host.ascend_cards()))
+        if ranks > cards:
+            pytest.skip(f"needs {ranks} cards, and {cards} are to be used")
         if dry_run:
-            device = options.get("device") or os.environ.get(msrun.DEVICE, "cpu")
-            # pylint: disable-next=protected-access
-            print(shlex.join(msrun._command(modules, workers, folder, device, "PORT")))
+            folder = options.get("log_dir") or "LOG_DIR"
+            print(shlex.join(["msrun", *msrun.command_line(script, arguments, ranks, "PORT", folder)]))
             pytest.skip("dry run: nothing was run")
-        return run_job(modules, workers, folder, **options)
+        STARTED.append(str(script))
+        return run_workers(script, arguments, ranks=ranks, **options)
     return run

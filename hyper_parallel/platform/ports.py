@@ -25,6 +25,7 @@ import tempfile
 from hyper_parallel.errors import CommunicationError
 
 FIRST, LAST = 20000, 29999
+TRIES = 50
 HOST = "127.0.0.1"
 
 
@@ -47,29 +48,27 @@ def held_port(wanted: int | None = None):
         ...     FIRST <= port <= LAST
         True
     """
-    for port in [wanted] if wanted else random.sample(range(FIRST, LAST + 1), 50):
-        with _locked(port) as mine:
-            if mine and _is_free(port):
+    with contextlib.ExitStack() as locks:
+        for port in [wanted] if wanted else random.sample(range(FIRST, LAST + 1), TRIES):
+            if _lock(port, locks) and _is_free(port):
                 yield port
                 return
     if wanted:
         raise PortBusyError(f"Port {wanted} on {HOST} is in use by another process. "
                             f"Name another one, or none: a free port is then chosen.")
-    raise PortBusyError(f"None of 50 ports tried in {FIRST}-{LAST} on {HOST} is free. Name a free one.")
+    raise PortBusyError(f"None of {TRIES} ports tried in {FIRST}-{LAST} on {HOST} is free. Name a free one.")
 
 
-@contextlib.contextmanager
-def _locked(port: int):
-    """Hold the lock file of a port; gives False when another launcher holds it."""
+def _lock(port: int, locks: contextlib.ExitStack) -> bool:
+    """Lock the file of a port until the stack is left; False when another launcher holds it."""
     folder = pathlib.Path(tempfile.gettempdir()) / f"hyper_parallel-ports-{os.getuid()}"
     folder.mkdir(exist_ok=True)
-    with open(folder / str(port), "w", encoding="utf-8") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            yield False
-        else:
-            yield True
+    handle = locks.enter_context((folder / str(port)).open("w", encoding="utf-8"))
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def _is_free(port: int) -> bool:
