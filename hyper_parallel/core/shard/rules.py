@@ -177,20 +177,21 @@ def _contracts(sig, operands, contracted, letters, term) -> bool:
 def _ordered_row(sig: Signature, operands: tuple, op: str) -> Row | None:
     """The pending row of a monotone map, or of pure movement."""
     pending = [i for i, p in enumerate(operands) if p[0] == "P"]
-    if any(i in sig.no_grad for i in pending):
-        return None
-    directions = {sig.monotone[i] if sig.monotone else 0 for i in pending}
-    monotone = op in SWAPPED and len(directions) == 1 and directions != {0}
-    if not monotone and not sig.movement and op not in sig.commutes:
+    direction = _direction(sig, pending) if op in SWAPPED else 0
+    if sig.no_grad.intersection(pending) or not (direction or sig.movement or op in sig.commutes):
         return None
     if len(pending) > 1 and not (op in sig.joint or sig.movement):
         return None
-    replicas = [i for i, p in enumerate(operands) if p == R and i not in sig.no_grad]
-    if replicas and op not in _IDEMPOTENT:
+    if op not in _IDEMPOTENT and any(p == R for i, p in enumerate(operands) if i not in sig.no_grad):
         return None
-    if monotone and directions == {-1}:
-        op = SWAPPED[op]
+    op = SWAPPED[op] if direction < 0 else op
     return Row(operands, _varying(sig, operands), (("P", op),) * len(sig.outputs))
+
+
+def _direction(sig: Signature, pending: list) -> int:
+    """+1 or -1 where the op rises or falls with all pending operands alike, else 0."""
+    found = {sig.monotone[i] if sig.monotone else 0 for i in pending}
+    return found.pop() if len(found) == 1 else 0
 
 
 # -- inference over all axes -----------------------------------------------------------------------------------------

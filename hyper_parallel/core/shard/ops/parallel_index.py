@@ -96,19 +96,26 @@ def _expanded(name: str, shape: tuple, index) -> list:
 
 
 def _check_items(name: str, items: list) -> None:
-    lists = [i for i in items if isinstance(i, (Operand, list, tuple))]
     for item in items:
-        is_list = isinstance(item, (list, tuple)) and all(type(v) is int for v in item)
-        plain = item is None or item is Ellipsis or isinstance(item, (slice, Operand)) or type(item) is int
-        if not plain and not is_list or getattr(item, "dtype", None) == "bool":
+        if not _has_rule(item):
             raise LayoutError(f"{name}: no rule for the index {item!r}: the shape of the result would depend on data. "
                               f"Use where, masked_fill or select, or index with ints, slices, None, '...' or one "
                               f"tensor of ints.")
+    lists = [i for i in items if isinstance(i, (Operand, list, tuple))]
     if len(lists) > 1 or lists and any(type(i) is int for i in items):
         raise LayoutError(f"{name}: one tensor or list of indices, with slices beside it, has a rule. Index one "
                           f"dimension after the other: x[0][:, ids].")
     if sum(item is Ellipsis for item in items) > 1:
         raise LayoutError(f"{name}: an index can have only one '...'.")
+
+
+def _has_rule(item) -> bool:
+    """Ints, slices, None, '...', tensors and lists of ints; booleans and masks have none."""
+    if isinstance(item, (list, tuple)):
+        return all(type(v) is int for v in item)  # pylint: disable=unidiomatic-typecheck
+    if isinstance(item, Operand):
+        return item.dtype != "bool"
+    return item is None or item is Ellipsis or isinstance(item, slice) or type(item) is int
 
 
 def _slice_length(item: slice, size: int):

@@ -110,15 +110,11 @@ def _join(shape, new, old_dims, new_dims, x, out, conditions) -> None:
     shown = f"{tuple(shape[d] for d in old_dims)} -> {tuple(new[d] for d in new_dims)}"
     real = [d for d in old_dims if shape[d] > 1]
     made = [d for d in new_dims if new[d] > 1]
-    lone = old_dims and new_dims and not real and not made
-    for d in old_dims:
-        if d not in (real or old_dims)[:1] or not (made or lone):
-            conditions[x[d]] = _always(f"dimension {d} of {shape} is cut and reshaped as {shown}, but it is not the "
-                                       f"leading dimension there: a rank's part is no contiguous block of the result.")
-    if lone:
-        out[new_dims[0]] = x[old_dims[0]]
-    elif made:
-        d, e = real[0], made[0]
+    pairs = list(zip(real or old_dims, made or new_dims))[:1]
+    for d in set(old_dims) - {pair[0] for pair in pairs}:
+        conditions[x[d]] = _always(f"dimension {d} of {shape} is cut and reshaped as {shown}, but it is not the "
+                                   f"leading dimension there: a rank's part is no contiguous block of the result.")
+    for d, e in pairs:
         out[e] = x[d]
         if shape[d] != new[e]:
             conditions[x[d]] = _blocks(shape[d], math.prod(shape[i] for i in real[1:]),

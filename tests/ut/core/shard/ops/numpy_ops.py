@@ -11,7 +11,7 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
-"""The operations of the rule tests in numpy: parameter values, arrays and static, give the result. The tests' oracle."""
+"""The operations of the rule tests in numpy: parameter values, arrays and static, give the result. The oracle."""
 from __future__ import annotations
 
 import math
@@ -189,6 +189,17 @@ def _logsumexp(v):
     return np.log(np.sum(np.exp(v["input"]), axis=_axis(v), keepdims=bool(v["keepdim"])))
 
 
+def _topk(v):
+    order = np.argsort(-v["input"], v["dim"], kind="stable")
+    order = np.take(order, range(v["k"]), v["dim"])
+    return np.take_along_axis(v["input"], order, v["dim"]), order
+
+
+def _sort(v):
+    order = np.argsort(v["input"], v["dim"], kind="stable")
+    return np.take_along_axis(v["input"], order, v["dim"]), order
+
+
 def _swiglu(v):
     gate, up = np.split(v["input"], 2, v["dim"])
     return gate / (1 + np.exp(-gate)) * up
@@ -263,7 +274,8 @@ NUMPY |= {
     "ReverseV2": lambda v: np.flip(v["input"], v["dim"]), "Roll": lambda v: np.roll(v["input"], v["shifts"], v["dims"]),
     "ConstantPadND": _pad, "Softmax": lambda v: _softmax(v["input"], v["dim"]),
     "LogSoftmaxExt": lambda v: _log_softmax(v["input"], v["dim"]), "Swiglu": _swiglu, "LayerNormExt": _layer_norm_ext,
-    "RmsNorm": _rms_norm,
+    "RmsNorm": _rms_norm, "TopkExt": _topk, "SortExt": _sort, "TraceExt": _one(np.trace),
+    "Diagonal": lambda v: np.diagonal(v["input"], v["offset"], v["dim1"], v["dim2"]),
     "LeakyReLUExt": lambda v: np.where(v["input"] > 0, v["input"], v["negative_slope"] * v["input"]),
     "ToDtype": lambda v: v["input"].astype(v["dtype"]), "Cast": lambda v: v["input"].astype(v["dtype"]),
     "TypeAs": lambda v: v["input"].astype(v["other"].dtype),

@@ -78,6 +78,8 @@ CALLS = [  # name, positional, keywords, output shapes
     ("LayerNorm", (X, Operand((4,)), Operand((4,)), -1, -1, 1e-07), {}, ((5, 4), (5, 1), (5, 1))),
     ("RmsNorm", (X, Operand((4,)), 1e-06), {}, ((5, 4), (5, 1))),
     ("Swiglu", (X, -1), {}, ((5, 2),)),
+    ("TopkExt", (X, 2), {}, ((5, 2), (5, 2))),
+    ("TopK", (X, 2), {}, ((5, 2), (5, 2))),
     ("Cast", (X, 42), {}, ((5, 4),)),
     ("ToDtype", (X, "float16"), {"copy": True}, ((5, 4),)),
     ("NewOnes", (X,), {"size": (2,), "dtype": None}, ((2,),)),

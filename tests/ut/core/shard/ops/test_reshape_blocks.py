@@ -11,7 +11,7 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
-"""Reshapes of cut dimensions: every rank's block is the same block before and after, uneven and nested cuts included."""
+"""Reshapes of cut dimensions: every rank holds the same block before and after, uneven and nested cuts included."""
 import itertools
 
 import numpy as np

@@ -63,6 +63,11 @@ TABLE = [
     (Case("ReverseV2", input=X, dim=(0,)), rows("S1 -> S1", MOVED)),
     (Case("Roll", input=X, shifts=1, dims=1), rows("S0 -> S0", MOVED)),
     (Case("Roll", input=X, shifts=3), rows(MOVED)),
+    (Case("Diagonal", input=T, offset=1, dim1=1, dim2=2), rows("S0 -> S0", MOVED)),
+    (Case("Diagonal", input=T, offset=-1, dim1=2, dim2=0), rows("S1 -> S0", MOVED)),
+    (Case("TraceExt", input=X), rows(SUMS)),
+    (Case("TopkExt", input=X, k=2), rows("S0 -> S0 S0")),
+    (Case("SortExt", input=X, dim=0), rows("S1 -> S1 S1")),
     (Case("ConstantPadND", input=X, padding=(1, 2), value=0), rows("S0 -> S0", MOVED)),
     (Case("ConstantPadND", input=X, padding=(0, 0, 1, 0), value=2.0), rows("S1 -> S1", SUMS, EXTREMA)),
 ]
