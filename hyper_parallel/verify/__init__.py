@@ -15,7 +15,8 @@
 from hyper_parallel.verify.pattern import Pattern
 from hyper_parallel.verify.registry import Reference, reference
 from hyper_parallel.verify.report import OpReport, Report, WrongRow
+from hyper_parallel.verify.runner import verify
 from hyper_parallel.verify.sweep import FAST, FULL, Budget, verify_declaration
 
-__all__ = ["FAST", "FULL", "Budget", "OpReport", "Pattern", "Reference", "Report", "WrongRow", "reference",
+__all__ = ["FAST", "FULL", "Budget", "OpReport", "Pattern", "Reference", "Report", "WrongRow", "reference", "verify",
            "verify_declaration"]

@@ -91,8 +91,15 @@ def _denoted(values, layout, shape):
         return str(error)
 
 
-def agree(found: np.ndarray, expected: np.ndarray, approximate: bool = False) -> bool:
-    """Equal shape, type and elements (nan equals nan); within 4 ulp of the largest magnitude when approximate."""
+def agree(found: np.ndarray, expected: np.ndarray, approximate: bool = False, magnitude: float = 0) -> bool:
+    """Equal shape, type and elements (nan equals nan); when approximate, within 4 ulp of the largest magnitude.
+
+    Args:
+        found: what a row gives.
+        expected: what is right.
+        approximate: sums were re-associated.
+        magnitude: sum of the absolute terms, where they may have cancelled.
+    """
     if found.shape != expected.shape or found.dtype != expected.dtype:
         return False
     if (found == expected).all():
@@ -101,7 +108,7 @@ def agree(found: np.ndarray, expected: np.ndarray, approximate: bool = False) ->
         return False
     if not approximate:
         return np.array_equal(found, expected, equal_nan=True)
-    scale = np.max(np.abs(expected), initial=0, where=np.isfinite(expected))
+    scale = np.max(np.abs(expected), initial=magnitude, where=np.isfinite(expected))
     return bool(np.allclose(found, expected, rtol=0, atol=ULPS * np.spacing(scale), equal_nan=True))
 
 
@@ -244,8 +251,9 @@ def _against_label(trial: Trial, i: int, g, grads: list, convention: str) -> Mis
     if convention == "sum_of_ranks":
         for axis in _replica_axes(layout):
             grads = all_reduced(grads, trial.mesh, axis)
+    magnitude = sum(np.sum(np.abs(c)) for c in trial.problem.cotangents if c is not None)
     for r, (found, right) in enumerate(zip(grads, expected)):
-        if not agree(found, right, trial.problem.approximate):
+        if not agree(found, right, trial.problem.approximate, magnitude):
             return Mismatch(what, right, found, "" if found.shape == right.shape else "wrong shape", r)
     return None
 

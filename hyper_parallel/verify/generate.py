@@ -49,7 +49,12 @@ def sizes_for(pattern: Pattern, mesh_shape, mode: str) -> dict:
 
 def step_for(mesh_shape, sizes: dict) -> float:
     """What every real value is a multiple of: the ranks and every extent divide it, and fractions remain."""
-    return UNIT * math.prod(mesh_shape) * math.prod(sizes.values())
+    return UNIT * divisor(mesh_shape, sizes)
+
+
+def divisor(mesh_shape, sizes: dict) -> int:
+    """The product of the axis sizes and of the extents."""
+    return math.prod(mesh_shape) * math.prod(sizes.values())
 
 
 # -- global values ---------------------------------------------------------------------------------------------------
@@ -103,6 +108,7 @@ _DOMAINS = {
     "real": lambda shape, step, rng: _integers(shape, rng) * step,
     "shifted": lambda shape, step, rng: _integers(shape, rng) * step + step / 2,
     "shifted2": lambda shape, step, rng: _integers(shape, rng) * step + step / 4,
+    "quarter": lambda shape, step, rng: _integers(shape, rng) / 4,
     "digit": lambda shape, step, rng: _integers(shape, rng) * 1.0,
     "whole": lambda shape, step, rng: _integers(shape, rng) * max(1.0, step / UNIT),
     "positive": lambda shape, step, rng: rng.integers(1, 17, shape) * step,
@@ -119,10 +125,10 @@ _DOMAINS = {
 }
 
 
-def cotangent(shape, step: float, rng) -> np.ndarray:
-    """An integer cotangent, never zero, that the ranks and every extent divide."""
+def cotangent(shape, step: int, rng) -> np.ndarray:
+    """An integer cotangent, never zero, of multiples of `step`."""
     values = rng.integers(1, 8, shape) * rng.choice([-1, 1], shape)
-    return np.asarray(values * float(max(1, round(step / UNIT))))
+    return np.asarray(values * float(step))
 
 
 # -- per-rank values -------------------------------------------------------------------------------------------------

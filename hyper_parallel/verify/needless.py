@@ -51,6 +51,8 @@ def needless(sweep, pattern, refused) -> list:
     found = []
     for operands in chosen:
         for converts, once, outputs in _candidates(_problem(sweep, pattern, _DRAWS[0], problems), operands):
+            if sweep.declaration.inplace and outputs[0] != operands[0]:
+                continue
             if all(_sound(_problem(sweep, pattern, draw, problems), operands, converts, once, outputs)
                    for draw in _DRAWS if draw[1] in pattern.modes):
                 found.append(_text(operands, converts, once, outputs))

@@ -26,7 +26,7 @@ import numpy as np
 from hyper_parallel.core.dtensor.layout_value import LayoutValue
 from hyper_parallel.core.shard.declaration import Declaration, Operand, Place
 from hyper_parallel.core.shard.rules import Inference, infer
-from hyper_parallel.verify.generate import cotangent, draw, realise, seed_of, step_for
+from hyper_parallel.verify.generate import cotangent, divisor, draw, realise, seed_of, step_for
 from hyper_parallel.verify.kernels import KERNELS
 from hyper_parallel.verify.meshes import coordinates
 from hyper_parallel.verify.pattern import Pattern, arguments, default_dtype, slots_in_order
@@ -122,7 +122,8 @@ class Problem:
     def cotangents(self) -> tuple:
         """Global integer cotangents of the floating outputs, None for others."""
         rng = seed_of("cotangents", *self._key)
-        return tuple(cotangent(o.shape, max(self.step, step_for(self.mesh.mesh_shape, {})), rng) if o.dtype.kind == "f" else None
+        step = divisor(self.mesh.mesh_shape, {} if self.setting.small else self.setting.sizes)
+        return tuple(cotangent(o.shape, step, rng) if o.dtype.kind == "f" else None
                      for o in self.outputs)
 
     @functools.cached_property

@@ -177,9 +177,9 @@ class Sweep:
         report.cases += 1
         gradients = trial.problem.has_gradients
         report.gradients += gradients
-        if len(shape) > 1:
+        if len(shape) == 1 or self.budget.pairs is None:
             report.tested |= {(layout.ndim, str(layout)) for layout in trial.layouts}
-        report.emitted |= {(layout.ndim, str(layout)) for layout in trial.inference.outputs}
+            report.emitted |= {(layout.ndim, str(layout)) for layout in trial.inference.outputs}
         if len(axes) == 1:
             key = (str(trial.problem.pattern), axes[0])
             if key not in report.rows:

@@ -105,7 +105,6 @@ reference("BiasAdd", bias_add, Pattern("input=ab bias=b"), Pattern("input=abc bi
 # -- nonlinear -------------------------------------------------------------------------------------------------------
 
 _atan2 = elementwise(math.atan2, lambda g, o, a, b: g * (b / (a * a + b * b)), lambda g, o, a, b: -g * (a / (a * a + b * b)))
-_hypot = elementwise(math.hypot, lambda g, o, a, b: g * (a / o), lambda g, o, a, b: g * (b / o))
 # Shares are g * (...), so that a power of two in g passes through the rounding.
 _log = elementwise(lambda a: math.log(a) if a > 0 else -math.inf if a == 0 else math.nan, lambda g, o, a: g * (1 / a))
 _xlogy = elementwise(lambda a, b: a * math.log(b) if b > 0 else math.nan, lambda g, o, a, b: g * _log(b), lambda g, o, a, b: g * (a / b))
@@ -128,6 +127,20 @@ def _power(a, b):
 _pow = elementwise(_safe_pow, lambda g, o, a, b: g * (b * _power(a, b - 1)), lambda g, o, a, b: g * (o * _log(a)))
 
 
+def _log_add(base: float):
+    """log(base ** x + base ** y) to that base."""
+
+    def value(a: float, b: float) -> float:
+        top = max(a, b)
+        return top + math.log1p(base ** (min(a, b) - top)) / math.log(base)
+
+    def share(own: int):
+        weight = np.frompyfunc(lambda a, b: 1 / (1 + base ** min(b - a, 900)), 2, 1)
+        return lambda g, o, a, b: g * np.asarray(weight(*((a, b) if own == 0 else (b, a)))).astype(np.float64)
+
+    return elementwise(value, share(0), share(1))
+
+
 def _two(function):
     return lambda v: function(v["input"], v["other"])
 
@@ -141,8 +154,9 @@ MODULI = (*pairs("real", "factor"), *scalars(2, -4), Pattern("other=ab/factor", 
 reference("Mod FloorMod RemainderTensorTensor RemainderTensorScalar RemainderScalarTensor", _two(np.remainder), *MODULI)
 reference("FmodTensor FmodScalar", _two(np.fmod), *MODULI)
 reference("Atan2 Atan2Ext", _two(_atan2), *same("factor", "factor"))
-reference("Hypot", _two(_hypot), *same("factor", "factor"))
 reference("Xlogy", _two(_xlogy), *same("real", "positive"))
+for _name, _base in (("LogAddExp", math.e), ("LogAddExp2", 2.0)):
+    reference(_name, _two(_log_add(_base)), *same("unit", "unit"), Pattern("input=ab/real other=ab/real", _grad=False))
 reference("SquaredDifference", lambda v: np.square(v["input"] - v["other"]), *pairs())
 _POWERS = (*same("above1", "factor", b="exponent"),
            *scalars(2, 0.5, -1, 0, domain="above1", b="exponent"), Pattern("exponent=ab/factor", input=2.0))
@@ -155,9 +169,9 @@ reference("Minimum", _two(np.minimum), *_EXTREMES)
 
 _CLOSE = (*pairs(), *scalars(0.5, 0))
 for _names, _function in {
-        "Equal EqScalar": np.equal, "NotEqual NeScalar": np.not_equal, "Greater GtScalar": np.greater,
-        "GreaterEqual GreaterEqualScalar": np.greater_equal, "Less LtScalar": np.less,
-        "LessEqual LessEqualScalar": np.less_equal}.items():
+        "Equal EqScalar": np.equal, "NotEqual NeScalar": np.not_equal, "Greater": np.greater,
+        "GreaterEqual GreaterEqualScalar": np.greater_equal, "Less LessScalar": np.less,
+        "LessEqual": np.less_equal}.items():
     reference(_names, _two(_function), *_CLOSE, *pairs("int", "int"))
 _LOGIC = pairs("bool", "bool")
 for _names, _function in {"LogicalAnd": np.logical_and, "LogicalOr": np.logical_or,
@@ -219,7 +233,7 @@ FILLED = tuple(Pattern("input=ab mask=ab/bool", value=value) for value in (0, 2,
 FILLED_BY = (Pattern("input=ab mask=ab/bool value=."), Pattern("input=ab mask=b/bool value=."),
              Pattern("input=ab mask=a1/bool", value=0), Pattern("input=ab mask=a1/bool", value=1.0))
 reference("MaskedFillScalar", masked_fill, *FILLED)
-reference("MaskedFillTensor MaskedFill", masked_fill, *FILLED_BY)
+reference("MaskedFill", masked_fill, *FILLED_BY)
 reference("Lerp", lerp, Pattern("input=ab end=ab weight=ab"), Pattern("input=ab end=b weight=."),
           Pattern("input=ab end=ab", weight=0.5))
 reference("LerpScalar", lerp, *(Pattern("input=ab end=ab", weight=w, _degenerate=w in (0, 1))

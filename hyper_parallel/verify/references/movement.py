@@ -99,7 +99,7 @@ reference("ViewAs", lambda v: np.reshape(v["input"], v["other"].shape), Pattern(
 reference("FlattenExt", flatten, Pattern("input=abc"), Pattern("input=abc", start_dim=1),
           Pattern("input=abc", start_dim=0, end_dim=1), Pattern("input=a2b", end_dim=-2), Pattern("input=."))
 _NEW_DIMS = tuple(Pattern("input=ab", dim=d) for d in (0, 1, 2, -1, -2)) + (Pattern("input=abc", dim=1),)
-reference("ExpandDims ExpandDimsView", lambda v: np.expand_dims(v["input"], v["dim"]), *_NEW_DIMS)
+reference("ExpandDims ExpandDimsView DeprecatedUnsqueeze", lambda v: np.expand_dims(v["input"], v["dim"]), *_NEW_DIMS)
 reference("Squeeze", squeeze, Pattern("input=a1b"), Pattern("input=a1b", dim=1), Pattern("input=1ab1", dim=(0, -1)),
           Pattern("input=ab", dim=0), Pattern("input=11"))
 
@@ -130,7 +130,7 @@ reference("ExpandAs", lambda v: np.broadcast_to(v["input"], v["other"].shape), P
           Pattern("input=b other=ab"), Pattern("input=. other=ab"), Pattern("input=ab other=ab"))
 reference("Tile Repeat", tile, Pattern("input=ab", dims=(1, 2)), Pattern("input=ab", dims=(2, 1, 1)),
           Pattern("input=ab", dims=(1, 1)))
-reference("RepeatInterleaveInt", interleave, *(Pattern("input=ab", repeats=2, dim=d) for d in (0, -1, None)),
+reference("RepeatInterleaveInt DeprecatedRepeatInterleave", interleave, *(Pattern("input=ab", repeats=2, dim=d) for d in (0, -1, None)),
           Pattern("input=ab", repeats=1, dim=0))
 
 # -- joins and splits --------------------------------------------------------------------------------------------------

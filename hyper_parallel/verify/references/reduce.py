@@ -62,7 +62,7 @@ reference("SumExt DeprecatedSum", reducing(np.sum), *reductions())
 reference("ReduceSum", reducing(np.sum), *reductions(choices=_PRIMITIVE), Pattern("input=ab", dim=(), skip_mode=True, _degenerate=True))
 reference("MeanExt DeprecatedMean", reducing(np.mean), *reductions())
 reference("ReduceMean", reducing(np.mean), *reductions(choices=_PRIMITIVE))
-reference("ProdExt", reducing(np.prod), *reductions("factor"))
+reference("ProdExt DeprecatedProd", reducing(np.prod), *reductions("factor"))
 reference("ReduceProd", reducing(np.prod), *reductions("factor", choices=_PRIMITIVE))
 _EXTREME = (*reductions("distinct", choices=_PRIMITIVE), Pattern("input=ab/int", dim=0))
 reference("ReduceMax DeprecatedMax", reducing(np.max), *_EXTREME)
@@ -71,8 +71,8 @@ _FULL = (Pattern("input=abc/distinct"), Pattern("input=./real", _degenerate=True
 reference("Max", reducing(np.max), *_FULL)
 reference("Min", reducing(np.min), *_FULL)
 _TESTS = (*reductions("mostly"), *reductions("bool", choices=DIMS[:2]), Pattern("input=ab/natural", dim=0))
-reference("ReduceAll DeprecatedAll", reducing(np.all), *_TESTS, differentiable=False)
-reference("AnyExt ReduceAny Any DeprecatedAny", reducing(np.any), *_TESTS, differentiable=False)
+reference("ReduceAll", reducing(np.all), *_TESTS, differentiable=False)
+reference("AnyExt ReduceAny Any DeprecatedReduceAny", reducing(np.any), *_TESTS, differentiable=False)
 reference("CountNonZero", lambda v: np.asarray(np.count_nonzero(v["input"], axis_of(v)), np.int64),
           *(Pattern("input=abc/natural", **d) for d in ({}, {"dim": 0}, {"dim": (0, 2)})), Pattern("input=ab/bool"),
           differentiable=False)
@@ -112,7 +112,7 @@ def _moment(power: float):
         axes = tuple(range(x.ndim)) if axis is None else axis
         centred = x - np.mean(x, axis=axes, keepdims=True)
         count = np.prod([x.shape[a] for a in np.atleast_1d(axes)]) if x.ndim else 1
-        total = np.sum(centred * centred, axis=axes, keepdims=keep) / (count - v["correction"])
+        total = np.sum(centred * centred, axis=axes, keepdims=keep) / (count - v.get("correction", v.get("ddof")))
         return total if power == 1 else np.sqrt(total)
 
     return apply
@@ -140,6 +140,9 @@ reference("ArgMinExt DeprecatedArgmin", located(np.argmin), *_WHERE, differentia
 _WHOLE = tuple(Pattern("input=abc", **d) for d in DIMS)
 reference("Var", _moment(1), *_WHOLE, Pattern("input=ab", dim=0, correction=0), approximate=True)
 reference("Std", _moment(0.5), *_WHOLE, Pattern("input=ab", dim=0, correction=0), approximate=True)
+_SPREAD = (*_WHOLE, Pattern("input=ab", dim=0, ddof=1))
+reference("DeprecatedVar", _moment(1), *_SPREAD, approximate=True)
+reference("DeprecatedStd", _moment(0.5), *_SPREAD, approximate=True)
 reference("LogSumExp", logsumexp, *(Pattern("input=abc/unit", dim=d, keepdim=k) for d in (0, (0, 2)) for k in (0, 1)),
           approximate=True, differentiable=False)
 reference("LinalgVectorNorm Norm", norm, *_WHOLE, approximate=True)
