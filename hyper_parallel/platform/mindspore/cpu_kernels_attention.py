@@ -22,7 +22,7 @@ from hyper_parallel.errors import UnsupportedOpError
 from hyper_parallel.platform.mindspore.cpu_kernels_common import constant, contract, like, max_over, sum_over, widened
 
 _LAYOUTS = ("BSH", "BNSD", "SBH", "BSND")
-# To (batch, heads, sequence, width), which of the first three dims of the split tensor go where; its own inverse.
+# Permutations of the split tensor to (batch, heads, sequence, width) and back.
 _TO_HEADS = {"BSH": (0, 2, 1, 3), "BSND": (0, 2, 1, 3), "SBH": (1, 2, 0, 3), "BNSD": (0, 1, 2, 3)}
 _FROM_HEADS = {"BSH": (0, 2, 1, 3), "BSND": (0, 2, 1, 3), "SBH": (2, 0, 1, 3), "BNSD": (0, 1, 2, 3)}
 _MASKED = -1e30

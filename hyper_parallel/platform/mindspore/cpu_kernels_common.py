@@ -147,13 +147,18 @@ def contract(a: Tensor, b: Tensor) -> Tensor:
 
 
 def clone(x: Tensor) -> Tensor:
-    """A copy with its own memory, differentiable."""
-    return mint.empty_like(x).copy_(x)
+    """A copy with its own memory, differentiable; copy_ fails on a view while a gradient records."""
+    return mint.cat([x], 0) if x.ndim else mint.reshape(mint.cat([mint.reshape(x, (1,))], 0), ())
+
+
+def number(value, x: Tensor):
+    """A Python scalar for arithmetic with x; beside float64 the CPU build would round it to float32 first."""
+    return full((), value, x.dtype) if x.dtype == mstype.float64 and isinstance(value, float) else value
 
 
 def scaled(x: Tensor, factor) -> Tensor:
     """x times a Python scalar in the dtype of x."""
-    return x if factor == 1 else like(x * factor, x)
+    return x if factor == 1 else like(x * number(factor, x), x)
 
 
 def constant(array, dtype=None) -> Tensor:
@@ -167,4 +172,4 @@ def reduce_loss(loss: Tensor, reduction) -> Tensor:
     if kind == "none":
         return loss
     total = sum_over(loss)
-    return total if kind == "sum" else total * (1.0 / loss.size if loss.size else float("nan"))
+    return total if kind == "sum" else scaled(total, 1.0 / loss.size if loss.size else float("nan"))

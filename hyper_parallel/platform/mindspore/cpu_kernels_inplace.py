@@ -22,7 +22,7 @@ from hyper_parallel.errors import UnsupportedOpError
 from hyper_parallel.platform.mindspore.cpu_kernels_common import (axis, clone, connected, constant, full, host, is_float,
                                                                   like)
 from hyper_parallel.platform.mindspore.cpu_kernels_matmul import addmm
-from hyper_parallel.platform.mindspore.cpu_kernels_movement import index_add, scatter_add, spread
+from hyper_parallel.platform.mindspore.cpu_kernels_movement import index_add, scatter, scatter_add, spread
 from hyper_parallel.platform.mindspore.cpu_kernels_pointwise import divide, elu, floor_divide
 
 # Names of recorded operations whose output shares the memory of their input.
@@ -64,11 +64,16 @@ def write(x, value):
         raise TypeError(f"An in-place update found a {value.dtype} result for a {x.dtype} tensor. "
                         f"Call the out-of-place form.")
     value = like(value, x)
-    if recording(x, value) and (is_part(x) or _is_recorded_view(x)):
-        raise _refuse_view(x, "inside a differentiated function, whose gradient would be wrong")
+    _check_target(x, value)
     if x.size and is_part(x):
         return _write_part(x, value)
-    return x.copy_(value)
+    return x.copy_(clone(value) if value.size and is_part(value) else value)
+
+
+def _check_target(x, *operands):
+    """Refuse a view as the target of a recorded update."""
+    if recording(x, *operands) and (is_part(x) or _is_recorded_view(x)):
+        raise _refuse_view(x, "inside a differentiated function, whose gradient would be wrong")
 
 
 def _write_part(x, value):
@@ -85,6 +90,7 @@ def in_place(function):
             operands = [t for t in args if hasattr(t, "_requires_grad")]
             write(x, connected(full(x.shape, 0, x.dtype), x, *operands))
             return x
+        _check_target(x, *args)
         # The graph keeps operands for backward; the original must not be the one that changes.
         source = clone(x) if recording(x, *args) else x
         write(x, function(source, *args, **kwargs))
@@ -113,14 +119,9 @@ def _fill(x, value):
     return full(x.shape, value, x.dtype)
 
 
-def _scatter(x, dim, index, value):
-    source = value if hasattr(value, "dtype") else full(index.shape, value, x.dtype)
-    return mint.scatter(x, dim, index, source)
-
-
 def _index_copy(x, dim, index, tensor):
     dim = axis(x.ndim, dim)
-    return mint.scatter(x, dim, spread(index, dim, tensor.shape), tensor)
+    return scatter(x, dim, spread(index, dim, tensor.shape), tensor)
 
 
 def _index_fill(x, dim, index, value):
@@ -136,7 +137,7 @@ def _index_put(x, indices, values, accumulate=False):
     index = constant(flat.reshape(-1))
     source = mint.reshape(mint.broadcast_to(like(values, x), flat.shape), (flat.size,))
     line = mint.reshape(x, (x.size,))
-    line = scatter_add(line, 0, index, source) if accumulate else mint.scatter(line, 0, index, source)
+    line = scatter_add(line, 0, index, source) if accumulate else scatter(line, 0, index, source)
     return mint.reshape(line, x.shape)
 
 
@@ -166,8 +167,8 @@ TABLE = {
     "InplaceFillDiagonal": in_place(_fill_diagonal),
     "InplaceMaskedFillScalar": in_place(lambda x, mask, value: x.masked_fill(mask, value)),
     "InplaceMaskedFillTensor": in_place(lambda x, mask, value: x.masked_fill(mask, value)),
-    "InplaceScatterAdd": in_place(scatter_add), "InplaceScatterSrc": in_place(_scatter),
-    "InplaceScatterValue": in_place(_scatter), "InplaceIndexAddExt": in_place(index_add),
+    "InplaceScatterAdd": in_place(scatter_add), "InplaceScatterSrc": in_place(scatter),
+    "InplaceScatterValue": in_place(scatter), "InplaceIndexAddExt": in_place(index_add),
     "InplaceIndexCopy": in_place(_index_copy), "InplaceIndexPut": in_place(_index_put),
     "InplaceIndexFillScalar": in_place(_index_fill), "InplaceIndexFillTensor": in_place(_index_fill),
     "InplaceAddmm": in_place(addmm),

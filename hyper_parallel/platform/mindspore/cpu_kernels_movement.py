@@ -18,7 +18,9 @@ import numpy as np
 from mindspore import mint, ops
 from mindspore import dtype as mstype
 
-from hyper_parallel.platform.mindspore.cpu_kernels_common import axis, clone, constant, filled, full, host, scaled
+from hyper_parallel.errors import UnsupportedOpError
+from hyper_parallel.platform.mindspore.cpu_kernels_common import (axis, clone, constant, filled, full, host, like,
+                                                                  scaled)
 
 
 def stack(tensors, dim=0):
@@ -139,11 +141,57 @@ def take(x, index):
 
 def scatter_add(x, dim, index, src):
     """x with src added at the places that index names along a dimension."""
-    for d, n in enumerate(index.shape):
-        src = src if src.shape[d] == n else mint.narrow(src, d, 0, n)
     if index.size == 0:
         return clone(x)
-    return ops.tensor_scatter_elements(x, index, src, axis(x.ndim, dim), "add")
+    return ops.tensor_scatter_elements(x, index, _cropped(src, index.shape), axis(x.ndim, dim), "add")
+
+
+def scatter(x, dim, index, src, reduce=0):
+    """x with src, a tensor or a scalar, at the places that index names; the CPU kernel mixes up successive shapes.
+
+    Args:
+        reduce: 0 or none to replace, 1 or "add" to add; the framework's codes.
+    """
+    source = src if hasattr(src, "dtype") else full(index.shape, src, x.dtype)
+    if reduce in (1, "add"):
+        return scatter_add(x, dim, index, source)
+    if reduce not in (0, None, "none"):
+        raise UnsupportedOpError(f"scatter on CPU found reduce={reduce}; it replaces or adds. "
+                                 f"Write a multiplication as x * mint.scatter(ones, ...).")
+    source = _cropped(source, index.shape)
+    return ops.tensor_scatter_elements(x, index, like(source, x), axis(x.ndim, dim), "none") if index.size else clone(x)
+
+
+def _cropped(src, shape):
+    """The leading part of src that has this shape."""
+    for dim, size in enumerate(shape):
+        src = src if src.shape[dim] == size else mint.narrow(src, dim, 0, size)
+    return src
+
+
+def strided_slice(x, begin, end, strides, begin_mask=0, end_mask=0, ellipsis_mask=0, new_axis_mask=0,
+                  shrink_axis_mask=0):
+    """x[begin:end:strides] dim by dim; the CPU kernel's backward fails for steps after other shapes."""
+    if ellipsis_mask or new_axis_mask:
+        raise UnsupportedOpError("strided_slice on CPU found an ellipsis or new-axis mask; index with x[...] instead.")
+    shrunk = []
+    for dim, (start, stop, step) in enumerate(zip(begin, end, strides)):
+        size = x.shape[dim]
+        if shrink_axis_mask >> dim & 1:
+            start, stop, step = start % size, start % size + 1, 1
+            shrunk.append(dim)
+        window = slice(None if begin_mask >> dim & 1 else start, None if end_mask >> dim & 1 else stop, step)
+        x = _window(x, dim, range(size)[window])
+    kept = tuple(n for dim, n in enumerate(x.shape) if dim not in shrunk)
+    return mint.reshape(x, kept) if shrunk else x
+
+
+def _window(x, dim, places):
+    if len(places) == x.shape[dim] and places.step == 1:
+        return x
+    if places.step == 1 or len(places) < 2:
+        return mint.narrow(x, dim, min(places.start, x.shape[dim]), len(places))
+    return index_select(x, dim, constant(np.asarray(places)))
 
 
 def spread(index, dim, shape):
@@ -202,6 +250,7 @@ TABLE = {
     "StackExt": stack, "SelectExtView": select, "UnstackExtView": unbind, "SplitTensor": split, "SplitWithSize": split,
     "SplitTensorView": split, "SplitWithSizeView": split, "ConstantPadND": constant_pad, "Roll": roll, "TrilExt": tril,
     "DiagExt": diag, "TraceExt": trace, "IndexSelect": index_select, "Take": take, "ScatterAddExt": scatter_add,
-    "IndexAddExt": index_add, "OneHotExt": one_hot, "RepeatInterleaveInt": repeat_interleave,
-    "RepeatInterleaveTensor": repeat_interleave, "Repeat": repeat, "BincountExt": bincount,
+    "IndexAddExt": index_add, "Scatter": scatter, "ScatterValue": scatter, "StridedSlice": strided_slice,
+    "OneHotExt": one_hot, "RepeatInterleaveInt": repeat_interleave, "RepeatInterleaveTensor": repeat_interleave,
+    "Repeat": repeat, "BincountExt": bincount,
 }

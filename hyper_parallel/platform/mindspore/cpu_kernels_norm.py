@@ -17,11 +17,12 @@ from __future__ import annotations
 from mindspore import mint, ops
 
 from hyper_parallel.errors import UnsupportedOpError
-from hyper_parallel.platform.mindspore.cpu_kernels_common import extent, like, reduce_loss, sum_over, widened
+from hyper_parallel.platform.mindspore.cpu_kernels_common import (extent, like, number, reduce_loss, scaled, sum_over,
+                                                                  widened)
 
 
 def _mean_over(x, dims):
-    return sum_over(x, dims, True) * (1.0 / max(extent(x.shape, dims), 1))
+    return scaled(sum_over(x, dims, True), 1.0 / max(extent(x.shape, dims), 1))
 
 
 def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
@@ -30,7 +31,7 @@ def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     wide = widened(x)
     mean = _mean_over(wide, dims)
     centred = wide - mean
-    rstd = mint.rsqrt(_mean_over(centred * centred, dims) + eps)
+    rstd = mint.rsqrt(_mean_over(centred * centred, dims) + number(eps, wide))
     out = centred * rstd
     out = out if weight is None else out * weight
     out = out if bias is None else out + bias
@@ -41,7 +42,7 @@ def rms_norm(x, gamma, epsilon=1e-6):
     """x over its root mean square along the trailing dims of gamma, and the reciprocal of that root."""
     dims = tuple(range(x.ndim - gamma.ndim, x.ndim))
     wide = widened(x)
-    rstd = mint.rsqrt(_mean_over(wide * wide, dims) + epsilon)
+    rstd = mint.rsqrt(_mean_over(wide * wide, dims) + number(epsilon, wide))
     return like(wide * rstd * gamma, x), rstd
 
 

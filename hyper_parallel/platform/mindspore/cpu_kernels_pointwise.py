@@ -19,7 +19,8 @@ import math
 from mindspore import mint, ops
 from mindspore.common._grad_function import _Function
 
-from hyper_parallel.platform.mindspore.cpu_kernels_common import as_dtype, axis, clone, full, host, like, widened
+from hyper_parallel.platform.mindspore.cpu_kernels_common import (as_dtype, axis, clone, full, host, like, max_over, scaled,
+                                                                  sum_over, widened)
 
 
 def zeros_like(x, dtype=None, device=None):  # pylint: disable=unused-argument
@@ -47,9 +48,9 @@ def gelu(x, approximate="none"):
     """x times the normal distribution function; "tanh" is the usual approximation of it."""
     wide = widened(x)
     if approximate == "tanh":
-        inner = math.sqrt(2.0 / math.pi) * (wide + 0.044715 * wide * wide * wide)
+        inner = scaled(wide + scaled(wide * wide * wide, 0.044715), math.sqrt(2.0 / math.pi))
         return like(0.5 * wide * (1.0 + mint.tanh(inner)), x)
-    return like(0.5 * wide * (1.0 + mint.erf(wide * math.sqrt(0.5))), x)
+    return like(0.5 * wide * (1.0 + mint.erf(scaled(wide, math.sqrt(0.5)))), x)
 
 
 def log_softmax(x, dim=None, dtype=None):
@@ -58,7 +59,36 @@ def log_softmax(x, dim=None, dtype=None):
     dim = axis(x.ndim, (0 if x.ndim in (0, 1, 3) else 1) if dim is None else dim)
     if x.ndim == 0 or x.size == 0:
         return x - x
-    return like(ops.LogSoftmax(dim)(widened(x)), x)
+    wide = widened(x)
+    shifted = wide - ops.stop_gradient(max_over(wide, dim, True))
+    return like(shifted - mint.log(sum_over(mint.exp(shifted), dim, True)), x)
+
+
+class _Softmax(_Function):
+    """The kernel forward; backward by formula, as the kernel of the gradient keeps state from its first call.
+
+    After a first call whose dim has extent 1, that kernel is wrong for every later shape with the same dim.
+    """
+
+    @staticmethod
+    def forward(ctx, x, dim):
+        """Softmax along one dim."""
+        out = mint.softmax(x, dim)
+        ctx.save_for_backward(out)
+        ctx.dim = dim
+        return out
+
+    @staticmethod
+    def backward(ctx, grad):
+        """y (g - sum(g y))."""
+        (out,) = ctx.saved_tensors
+        return out * (grad - sum_over(grad * out, ctx.dim, True)), None
+
+
+def softmax(x, dim=-1):
+    """exp(x) over its sum along a dim, which may come as a tuple of one."""
+    (dim,) = dim if isinstance(dim, (tuple, list)) else (dim,)
+    return like(_Softmax.apply(widened(x), axis(x.ndim, dim)), x)
 
 
 class _Softplus(_Function):
@@ -92,13 +122,23 @@ def log_sigmoid(x):
 
 def leaky_relu(x, negative_slope=0.01):
     """x where positive, else negative_slope * x."""
-    return mint.where(x > 0, x, x * negative_slope)
+    return mint.where(x > 0, x, scaled(x, negative_slope))
 
 
 def elu(x, alpha=1.0):
     """x where positive, else alpha * (exp(x) - 1)."""
     wide = widened(x)
-    return like(mint.where(wide > 0, wide, alpha * mint.expm1(mint.clamp(wide, max=0.0))), x)
+    return like(mint.where(wide > 0, wide, scaled(mint.expm1(mint.clamp(wide, max=0.0)), alpha)), x)
+
+
+def selu(x):
+    """elu with the scale and slope that keep mean 0 and variance 1."""
+    return scaled(elu(x, 1.6732632423543772), 1.0507009873554805)
+
+
+def mish(x):
+    """x * tanh(softplus(x))."""
+    return like(x * mint.tanh(softplus(widened(x))), x)
 
 
 def hardtanh(x, min_val=-1, max_val=1):
@@ -118,12 +158,12 @@ def swiglu(x, dim=-1):
 
 def addcmul(x, tensor1, tensor2, value=1):
     """x + value * tensor1 * tensor2."""
-    return x + tensor1 * tensor2 * value
+    return x + scaled(tensor1 * tensor2, value)
 
 
 def addcdiv(x, tensor1, tensor2, value=1):
     """x + value * tensor1 / tensor2."""
-    return x + tensor1 / tensor2 * value
+    return x + scaled(tensor1 / tensor2, value)
 
 
 def floor_divide(x, other):
@@ -146,14 +186,13 @@ def _through(function):
 
 TABLE = {
     "Clone": clone, "ZerosLikeExt": zeros_like, "OnesLikeExt": ones_like, "FullLike": full_like, "NewFull": new_full,
-    "GeluExt": gelu, "LogSoftmaxExt": log_softmax, "SoftplusExt": softplus, "LogSigmoid": log_sigmoid,
+    "GeluExt": gelu, "Softmax": softmax, "LogSoftmaxExt": log_softmax, "SoftplusExt": softplus, "LogSigmoid": log_sigmoid,
     "LeakyReLUExt": leaky_relu, "EluExt": elu, "Hardtanh": hardtanh, "Swiglu": swiglu,
     "FloorDivScalar": floor_divide, "DivMods": divide,
     "AddcmulExt": addcmul, "AddcdivExt": addcdiv,
     "AsinExt": _through(ops.asin), "AcosExt": _through(ops.acos), "AtanExt": _through(ops.atan),
-    "AsinhExt": _through(ops.asinh), "AcoshExt": _through(ops.acosh), "SeLUExt": _through(ops.selu),
-    "MishExt": _through(ops.mish),
-    "Log2": _through(lambda x: mint.log(x) * (1.0 / math.log(2.0))),
-    "Log10": _through(lambda x: mint.log(x) * (1.0 / math.log(10.0))),
-    "Exp2": _through(lambda x: mint.exp(x * math.log(2.0))),
+    "AsinhExt": _through(ops.asinh), "AcoshExt": _through(ops.acosh), "SeLUExt": selu, "MishExt": mish,
+    "Log2": _through(lambda x: scaled(mint.log(x), 1.0 / math.log(2.0))),
+    "Log10": _through(lambda x: scaled(mint.log(x), 1.0 / math.log(10.0))),
+    "Exp2": _through(lambda x: mint.exp(scaled(x, math.log(2.0)))),
 }

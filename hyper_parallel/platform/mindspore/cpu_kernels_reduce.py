@@ -21,8 +21,8 @@ from mindspore import mint, ops
 from mindspore import dtype as mstype
 
 from hyper_parallel.platform.mindspore.cpu_kernels_common import (as_dtype, axes_of, axis, clone, constant, extent, filled, host,
-                                                                  is_float, like, max_over, reduced_shape, sum_over,
-                                                                  widened)
+                                                                  is_float, like, max_over, number, reduced_shape, scaled,
+                                                                  sum_over, widened)
 
 
 def _order(values, dim, descending):
@@ -109,10 +109,10 @@ def any_over(x, dim=None, keepdim=False):
 def var_mean(x, dim=None, correction=1, keepdim=False):
     """Variance with divisor n - correction, and mean."""
     wide, count = widened(x), extent(x.shape, dim)
-    mean = sum_over(wide, dim, True) * _reciprocal(count)
+    mean = scaled(sum_over(wide, dim, True), _reciprocal(count))
     square = sum_over((wide - mean) * (wide - mean), dim, keepdim)
     shape = reduced_shape(x.shape, dim, keepdim)
-    return like(square * _reciprocal(max(count - correction, 0)), x), like(mint.reshape(mean, shape), x)
+    return like(scaled(square, _reciprocal(max(count - correction, 0))), x), like(mint.reshape(mean, shape), x)
 
 
 def _reciprocal(count):
@@ -162,9 +162,9 @@ def vector_norm(x, ord=2, dim=None, keepdim=False, dtype=None):  # pylint: disab
 
 
 def _power_norm(size, power, dim, keepdim):
-    total = sum_over(mint.pow(size, float(power)), dim, keepdim)
+    total = sum_over(mint.pow(size, number(float(power), size)), dim, keepdim)
     zero = total == 0
-    return mint.pow(total.masked_fill(zero, 1.0), 1.0 / power).masked_fill(zero, 0.0)
+    return mint.pow(total.masked_fill(zero, 1.0), number(1.0 / power, size)).masked_fill(zero, 0.0)
 
 
 def lp_norm(x, p=2, dim=None, keepdim=False, epsilon=1e-12):
