@@ -145,7 +145,8 @@ class Platform:
     def _note(self, op, mesh, axis, value, reduce_op=None) -> None:
         if self._expected:
             self._check_expected()
-        recorder.record(op, mesh, axis, mesh.ranks_along(axis, self.positions(mesh)[0]), value, reduce_op)
+        if recorder.recording():
+            recorder.record(op, mesh, axis, mesh.ranks_along(axis, self.positions(mesh)[0]), value, reduce_op)
 
     def _all_reduce(self, values, mesh, axis, op):
         raise self._no_group()

@@ -83,10 +83,13 @@ def phase(name: str):
         _STATE.phase = before
 
 
+def recording() -> bool:
+    """True while some log of this thread is open."""
+    return bool(_STATE.logs)
+
+
 def record(op: str, mesh, axis: int, ranks: tuple, value, reduce_op: str | None = None) -> None:
     """Note one collective in every open log; `value` is what this rank puts in (a list: one chunk per rank)."""
-    if not _STATE.logs:
-        return
     parts = value if isinstance(value, list) else [value]
     shape = tuple(parts[0].shape) if parts is not value else (len(parts), *parts[0].shape)
     entry = Collective(op, mesh.axis_name(axis), ranks, reduce_op, str(parts[0].dtype), shape,

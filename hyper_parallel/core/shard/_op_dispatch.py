@@ -143,9 +143,10 @@ class OpDispatcher:
                 raise
             args, kwargs = redistributed(op.declaration, name, args, kwargs, RawCall, self._specs)
             return self.dispatch(func, args, kwargs)
+        result = plan.checked(plan.run(func, args, kwargs))
         if key is not None:
             self._remember(key, name, op.declaration, args, kwargs, plan)
-        return plan.run(func, args, kwargs)
+        return result
 
     def _remember(self, key, name, declaration, args, kwargs, plan) -> None:
         if declaration.needs_dtype and name not in self._dtype_ops:

@@ -23,6 +23,7 @@ from hyper_parallel.core.dtensor.dtensor_base import (
 )
 from hyper_parallel.core.shard.declaration import Bound, Declaration, Place
 from hyper_parallel.core.shard.rules import Inference
+from hyper_parallel.errors import LayoutError
 from hyper_parallel.platform.platform import current_platform
 
 _FLOATS = (mstype.float16, mstype.bfloat16, mstype.float32, mstype.float64)
@@ -120,6 +121,17 @@ class Plan:
             forget(target)
             return target
         return self._wrap(results)
+
+    def checked(self, result):
+        """The result of a first run, after a look at its local shapes: rule and kernel must agree on every rank."""
+        results = result if self.bound.multi else (result,)
+        for j, tensor in enumerate(results):
+            for place, value in zip(self.places, values_of(tensor)):
+                if tuple(value.shape) != place.out_shape(j):
+                    raise LayoutError(f"{self.declaration.name}: the rule says {self.outputs[j]}, so a local result of shape "
+                                      f"{place.out_shape(j)}, but the operation gave {tuple(value.shape)}. The rule or the "
+                                      f"local operation is wrong: please report this call.")
+        return result
 
     def _run_direct(self, func, args, kwargs):
         before, LOCAL.active = LOCAL.active, True
