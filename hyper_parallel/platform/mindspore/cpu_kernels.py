@@ -13,11 +13,12 @@
 # limitations under the License.
 """The one table of local substitutes for kernels that MindSpore's CPU build lacks or gets wrong.
 
-The dispatcher consults it on CPU only; on Ascend the real kernel runs. A name is listed for one of four faults of the
+The dispatcher consults it on CPU only; on Ascend the real kernel runs. A name is listed for one of these faults of the
 CPU build, and a test runs the real entry point of every name to show that the fault is still there:
 
 * no kernel: the call raises "kernel unregistered", "create kernelmod failed" or "not supported on this device";
-* no backward, or a wrong one (split, select, unbind, softplus, cummax);
+* no backward, or a wrong one (split, select, unbind, strided slices, softplus, cummax);
+* a kernel that keeps state from its first call and is wrong for later shapes (scatter, the gradient of softmax);
 * an in-place form that returns a new tensor and leaves its own unchanged;
 * a wrong value (any over elements wider than a byte; index_add, which changes its input).
 """

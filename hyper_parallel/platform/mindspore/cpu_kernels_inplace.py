@@ -19,11 +19,11 @@ from mindspore import mint
 from mindspore.common.api import _pynative_executor
 
 from hyper_parallel.errors import UnsupportedOpError
-from hyper_parallel.platform.mindspore.cpu_kernels_common import (axis, clone, connected, constant, full, host, is_float,
-                                                                  like)
+from hyper_parallel.platform.mindspore.cpu_kernels_common import (axis, clone, connected, constant, full, host,
+                                                                  is_float, like)
 from hyper_parallel.platform.mindspore.cpu_kernels_matmul import addmm
 from hyper_parallel.platform.mindspore.cpu_kernels_movement import index_add, scatter, scatter_add, spread
-from hyper_parallel.platform.mindspore.cpu_kernels_pointwise import divide, elu, floor_divide
+from hyper_parallel.platform.mindspore.cpu_kernels_pointwise import divide, elu, floor_divide, hardtanh
 
 # Names of recorded operations whose output shares the memory of their input.
 _VIEW_NODES = ("Reshape", "View", "ExpandDims", "Squeeze", "Transpose", "StridedSlice", "Narrow", "Select", "TExt")
@@ -159,7 +159,7 @@ TABLE = {
     "InplaceExp": in_place(mint.exp), "InplaceLog": in_place(mint.log), "InplaceFloor": in_place(mint.floor),
     "InplaceSigmoid": in_place(mint.sigmoid), "InplaceTanh": in_place(mint.tanh),
     "InplaceReLU": in_place(mint.nn.functional.relu), "InplaceSiLU": in_place(mint.nn.functional.silu),
-    "InplaceElu": in_place(elu), "InplaceHardtanh": in_place(lambda x, min_val=-1, max_val=1: _clamp(x, min_val, max_val)),
+    "InplaceElu": in_place(elu), "InplaceHardtanh": in_place(hardtanh),
     "InplaceThreshold": in_place(_threshold),
     "InplaceClampScalar": in_place(_clamp), "InplaceClampTensor": in_place(_clamp),
     "InplaceZero": in_place(lambda x: _fill(x, 0)),

@@ -19,8 +19,8 @@ import math
 from mindspore import mint, ops
 from mindspore.common._grad_function import _Function
 
-from hyper_parallel.platform.mindspore.cpu_kernels_common import (as_dtype, axis, clone, full, host, like, max_over, scaled,
-                                                                  sum_over, widened)
+from hyper_parallel.platform.mindspore.cpu_kernels_common import (as_dtype, axis, clone, full, host, like, max_over,
+                                                                  scaled, sum_over, widened)
 
 
 def zeros_like(x, dtype=None, device=None):  # pylint: disable=unused-argument
@@ -186,7 +186,8 @@ def _through(function):
 
 TABLE = {
     "Clone": clone, "ZerosLikeExt": zeros_like, "OnesLikeExt": ones_like, "FullLike": full_like, "NewFull": new_full,
-    "GeluExt": gelu, "Softmax": softmax, "LogSoftmaxExt": log_softmax, "SoftplusExt": softplus, "LogSigmoid": log_sigmoid,
+    "GeluExt": gelu, "Softmax": softmax, "LogSoftmaxExt": log_softmax, "SoftplusExt": softplus,
+    "LogSigmoid": log_sigmoid,
     "LeakyReLUExt": leaky_relu, "EluExt": elu, "Hardtanh": hardtanh, "Swiglu": swiglu,
     "FloorDivScalar": floor_divide, "DivMods": divide,
     "AddcmulExt": addcmul, "AddcdivExt": addcdiv,

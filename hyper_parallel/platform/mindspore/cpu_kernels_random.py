@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 from mindspore import mint
 
-from hyper_parallel.platform.mindspore.cpu_kernels_common import as_dtype, constant, full, host, is_float, like
+from hyper_parallel.platform.mindspore.cpu_kernels_common import as_dtype, constant, host, like
 from hyper_parallel.platform.mindspore.cpu_kernels_inplace import in_place, write
 
 # Integers up to here are exact in each floating dtype; random_() without a bound stays below.

@@ -20,9 +20,9 @@ import numpy as np
 from mindspore import mint, ops
 from mindspore import dtype as mstype
 
-from hyper_parallel.platform.mindspore.cpu_kernels_common import (as_dtype, axes_of, axis, clone, constant, extent, filled, host,
-                                                                  is_float, like, max_over, number, reduced_shape, scaled,
-                                                                  sum_over, widened)
+from hyper_parallel.platform.mindspore.cpu_kernels_common import (as_dtype, axes_of, axis, clone, constant, extent,
+                                                                  filled, host, is_float, like, max_over, number,
+                                                                  reduced_shape, scaled, sum_over, widened)
 
 
 def _order(values, dim, descending):

@@ -119,7 +119,6 @@ POINTWISE = [
 ]
 
 
-
 def _after(call, first, *args):
     """The call after another one of the same kind, whose shape the kernel remembers."""
     def run(*given, **kw):
@@ -179,7 +178,8 @@ MOVEMENT = [
     Case("ScatterValue", _after(mint.scatter, (*_FIRST[:3], 1.0)), f.scatter, (r(15), 0, i(11, 4), 2.5)),
     Case("StridedSlice", ops.strided_slice, lambda x, b, e, s: x[tuple(map(slice, b, e, s))],
          (_B, (1, 0, 4), (2, 3, 0), (1, 2, -2))),
-    Case("StridedSlice", ops.strided_slice, lambda x, b, e, s: x[tuple(map(slice, b, e, s))], (_X, (1, 2), (3, 2), (1, 1))),
+    Case("StridedSlice", ops.strided_slice, lambda x, b, e, s: x[tuple(map(slice, b, e, s))],
+         (_X, (1, 2), (3, 2), (1, 1))),
     Case("OneHotExt", prim.OneHotExt(), f.one_hot, (_IDS, -1, np.array(1), np.array(0), -1), grad=False),
     Case("OneHotExt", prim.OneHotExt(), f.one_hot, (_IDS, 6, np.array(1), np.array(0), 1), grad=False),
     Case("RepeatInterleaveInt", mint.repeat_interleave, np.repeat, (_X, 2, 1)),

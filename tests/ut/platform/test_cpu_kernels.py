@@ -11,140 +11,25 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
-"""CPU substitutes against plain numpy: values, gradients, in-place effect, empty tensors, and that each is needed."""
+"""CPU substitutes against plain numpy: values, gradients, refusals, draws, and that each one is needed."""
 import os
 
 os.environ.setdefault("GLOG_v", "4")
 
 # pylint: disable=wrong-import-position
+import mindspore as ms
 import numpy as np
 import pytest
-import mindspore as ms
-from mindspore import Tensor, mint, ops
-from mindspore.common._grad_function import _Function
+from mindspore import Tensor, mint
 
 from hyper_parallel.errors import UnsupportedOpError
-from hyper_parallel.platform.mindspore.cpu_kernels import SUBSTITUTES, empty_safe, substitute
-
-from tests.ut.platform import cpu_kernel_formulas as formulas
-from tests.ut.platform.cpu_kernel_cases import CASES, IN_PLACE, RANDOM, Case
+from hyper_parallel.platform.mindspore.cpu_kernels import SUBSTITUTES, substitute
+from tests.ut.platform.cpu_kernel_cases import CASES, RANDOM, Case
+from tests.ut.platform.cpu_kernel_formulas import attention
+from tests.ut.platform.cpu_kernel_harness import (TOLERANCE, as_tuple, call_of, close, cotangents, gradient, results,
+                                                  slope, tensor, truths, works)
 
 ms.runtime.launch_blocking()
-
-TOLERANCE = {"float16": 4e-3, "float32": 2e-5, "float64": 1e-9}
-# Calls whose table row shortens the argument list or picks one of several results.
-SHAPED = {"FlashAttentionScore": lambda call: lambda q, k, v, m: call(q, k, v, attn_mask=m, head_num=2,
-                                                                     scale_value=0.5)[3]}
-
-
-def is_float(value):
-    return isinstance(value, np.ndarray) and value.dtype.kind == "f"
-
-
-def rounded(value, dtype):
-    """The argument as numpy sees it after a conversion to the dtype."""
-    if isinstance(value, (list, tuple)):
-        return type(value)(rounded(v, dtype) for v in value)
-    return value.astype(dtype).astype(np.float64) if is_float(value) else value
-
-
-def tensor(value, dtype):
-    """The argument as the call gets it."""
-    if isinstance(value, (list, tuple)):
-        return type(value)(tensor(v, dtype) for v in value)
-    if isinstance(value, np.ndarray):
-        return Tensor(value.astype(dtype) if is_float(value) else value)
-    return value
-
-
-def as_tuple(out):
-    return tuple(out) if isinstance(out, (tuple, list)) else (out,)
-
-
-def call_of(name):
-    return SHAPED.get(name, lambda call: call)(substitute(name))
-
-
-def truths(case, dtype="float64"):
-    return [np.asarray(t) for t in as_tuple(case.truth(*rounded(case.args, dtype), **case.kw))]
-
-
-def results(call, case, dtype="float32"):
-    """Numpy results of a call; what an in-place call changed is what counts as its result."""
-    args = tensor(case.args, dtype)
-    out = call(*args, **case.kw)
-    return [t.asnumpy() if isinstance(t, Tensor) else np.asarray(t) for t in as_tuple(args[0] if case.in_place else out)]
-
-
-def flat_floats(args):
-    """The float arrays among the arguments, in order."""
-    return [v for a in args for v in (a if isinstance(a, list) else [a]) if is_float(v)]
-
-
-def refill(args, arrays):
-    """The arguments with their float arrays replaced, in order."""
-    supply = iter(arrays)
-    return tuple([next(supply) if is_float(v) else v for v in a] if isinstance(a, list)
-                 else next(supply) if is_float(a) else a for a in args)
-
-
-def cotangents(case):
-    rng = np.random.RandomState(3)
-    return [np.asarray(rng.randn(*t.shape)) if t.dtype.kind == "f" else None for t in truths(case)]
-
-
-def slope(case, cots, step=1e-5):
-    """Central differences of the numpy formula, contracted with the cotangents."""
-    def value(arrays):
-        out = as_tuple(case.truth(*refill(case.args, arrays), **case.kw))
-        return sum((np.asarray(o) * c).sum() for o, c in zip(out, cots) if c is not None)
-    leaves = [a.copy() for a in flat_floats(case.args)]
-    found = []
-    for leaf in leaves:
-        grad = np.zeros(leaf.shape)
-        for at in np.ndindex(leaf.shape):
-            held = leaf[at]
-            leaf[at] = held + step
-            above = value(leaves)
-            leaf[at] = held - step
-            grad[at] = (above - value(leaves)) / (2 * step)
-            leaf[at] = held
-        found.append(grad)
-    return found
-
-
-def strided_sum(out, cot):
-    """Contraction that sends a transposed, strided gradient into the call: some CPU kernels mistake its order."""
-    if out.ndim < 2:
-        return (out * Tensor(cot.astype(ms.dtype_to_nptype(out.dtype)))).sum()
-    weights = Tensor(np.swapaxes(cot, 0, -1).astype(ms.dtype_to_nptype(out.dtype)))
-    return (mint.transpose(out, 0, -1) * weights).sum()
-
-
-def gradient(call, case, cots, dtype="float64"):
-    """The framework's gradient of the same contraction."""
-    leaves = [Tensor(a.astype(dtype)) for a in flat_floats(case.args)]
-    def loss(*given):
-        args = list(tensor_args(case, given, dtype))
-        if case.in_place:
-            args[0] = args[0] * 1
-        out = call(*args, **case.kw)
-        parts = as_tuple(args[0] if case.in_place else out)
-        return sum(strided_sum(o, c) for o, c in zip(parts, cots) if c is not None)
-    return [g.asnumpy() for g in as_tuple(ms.grad(loss, tuple(range(len(leaves))))(*leaves))]
-
-
-def tensor_args(case, given, dtype):
-    """The arguments of a call with `given` tensors for the float arrays."""
-    supply = iter(given)
-    pick = lambda v: next(supply) if is_float(v) else tensor(v, dtype)  # noqa: E731  pylint: disable=C3001
-    return tuple([pick(v) for v in a] if isinstance(a, list) else pick(a) for a in case.args)
-
-
-def close(found, wanted, tolerance):
-    return len(found) == len(wanted) and all(
-        f.shape == w.shape and np.allclose(f, w, tolerance, tolerance) for f, w in zip(found, wanted))
-
 
 VALUES = [pytest.param(case, dtype, id=f"{case}-{dtype}") for case in CASES for dtype in case.floats]
 GRADIENTS = [pytest.param(case, id=str(case)) for case in CASES if case.grad]
@@ -174,24 +59,6 @@ def test_substitute_gives_the_gradient_of_the_numpy_formula(case):
     wanted = slope(case, cots)
     assert close(gradient(call_of(case.name), case, cots), wanted, 1e-6)
     assert close(gradient(call_of(case.name), case, cots, "float32"), wanted, 2e-3)
-
-
-def works(call, case):
-    """True when a call gives the right value, leaves its other operands alone, and differentiates right."""
-    try:
-        args = tensor(case.args, "float32")
-        call(*args, **case.kw)
-        kept = args if not case.in_place else args[1:]
-        given = case.args if not case.in_place else case.args[1:]
-        if not all(np.array_equal(k.asnumpy(), g.astype(k.asnumpy().dtype))
-                   for k, g in zip(kept, given) if isinstance(g, np.ndarray)):
-            return False
-        if not close(results(call, case), truths(case, "float32"), 1e-3):
-            return False
-        cots = cotangents(case)
-        return not case.grad or close(gradient(call, case, cots, "float32"), slope(case, cots), 1e-2)
-    except (RuntimeError, TypeError, ValueError, NotImplementedError, AttributeError):
-        return False
 
 
 REAL = {name: [c for c in CASES if c.name == name] for name in dict.fromkeys(c.name for c in CASES)}
@@ -273,86 +140,6 @@ def test_substitute_on_integers_is_exact(name, args, truth, dtype):
     assert np.array_equal(found, wanted)
     expected = {"CumsumExt": "int64", "AnyExt": "bool"}.get(name, dtype)
     assert found.dtype == expected
-
-
-@pytest.mark.parametrize("case", [pytest.param(c, id=str(c)) for c in IN_PLACE])
-def test_in_place_changes_the_tensor_and_returns_it(case):
-    """
-    Feature: In-place forms on CPU.
-    Description: Update a tensor and hold on to it.
-    Expectation: The call returns that very object, its dtype stands, other operands are unchanged.
-    """
-    args = tensor(case.args, "float32")
-    before = [a.asnumpy().copy() for a in args[1:] if isinstance(a, Tensor)]
-    assert substitute(case.name)(*args, **case.kw) is args[0]
-    assert args[0].dtype == ms.float32
-    assert all(np.array_equal(b, a.asnumpy()) for b, a in zip(before, (a for a in args[1:] if isinstance(a, Tensor))))
-
-
-def test_in_place_on_a_parameter_changes_what_an_optimizer_holds():
-    """
-    Feature: In-place forms on CPU.
-    Description: Take a descent step on a Parameter through InplaceAddExt with a negative alpha.
-    Expectation: The Parameter holds the new values.
-    """
-    weight = ms.Parameter(Tensor(np.array([1.0, -2.0], np.float32)), name="w")
-    substitute("InplaceAddExt")(weight, Tensor(np.array([4.0, 8.0], np.float32)), alpha=-0.25)
-    assert weight.asnumpy().tolist() == [0.0, -4.0]
-
-
-VIEWS = {
-    "rows": (lambda b: mint.narrow(b, 0, 1, 2), lambda a: a[1:3]),
-    "first rows": (lambda b: mint.narrow(b, 0, 0, 2), lambda a: a[:2]),
-    "columns": (lambda b: mint.narrow(b, 1, 1, 2), lambda a: a[:, 1:3]),
-    "transposed": (lambda b: mint.transpose(b, 0, 1), lambda a: a.T),
-    "reshaped": (lambda b: mint.reshape(b, (12,)), lambda a: a.reshape(12)),
-    "one row": (lambda b: mint.select(b, 0, 1), lambda a: a[1]),
-}
-
-
-@pytest.mark.parametrize("kind", VIEWS)
-@pytest.mark.parametrize("name, other", [("InplaceMuls", 3.0), ("InplaceCopy", -1.0)])
-def test_in_place_on_a_view_reaches_the_base(kind, name, other):
-    """
-    Feature: In-place forms on CPU.
-    Description: Update a view outside of any gradient; a plain copy_ into it is lost on this build.
-    Expectation: The base shows the new values at the places of the view and the old ones elsewhere.
-    """
-    view, places = VIEWS[kind]
-    array = np.arange(12, dtype=np.float32).reshape(4, 3) + 1
-    base = Tensor(array.copy())
-    target = view(base)
-    value = other if name == "InplaceMuls" else Tensor(np.full(target.shape, other, np.float32))
-    substitute(name)(target, value)
-    wanted = array.copy()
-    places(wanted)[...] = places(wanted) * other if name == "InplaceMuls" else other
-    assert np.array_equal(base.asnumpy(), wanted)
-
-
-def test_real_copy_into_a_view_is_lost():
-    """
-    Feature: Table of CPU substitutes, minimality.
-    Description: Run MindSpore's own copy_ on a view of the last rows.
-    Expectation: The base stays as it was, which is why InplaceCopy is in the table.
-    """
-    base = Tensor(np.zeros((2, 2), np.float32))
-    mint.narrow(base, 0, 1, 1).copy_(Tensor(np.ones((1, 2), np.float32)))
-    assert not base.asnumpy().any()
-
-
-def test_in_place_on_a_view_inside_a_gradient_is_refused():
-    """
-    Feature: In-place forms on CPU.
-    Description: Update a view of a tensor that a gradient depends on; the CPU build would differentiate it wrongly.
-    Expectation: UnsupportedOpError that names the way out, for partial, transposed and reshaped views.
-    """
-    for view, _ in VIEWS.values():
-        def loss(x, view=view):
-            y = x * 2
-            substitute("InplaceMuls")(view(y), 3.0)
-            return y.sum()
-        with pytest.raises(UnsupportedOpError, match="out of place"):
-            ms.grad(loss)(Tensor(np.ones((4, 3), np.float32)))
 
 
 REFUSALS = [
@@ -484,178 +271,6 @@ def test_dropout_scales_what_it_keeps_forward_and_backward():
     assert call(kept, 0.5, True, True, 5, 0) is kept and np.array_equal(kept.asnumpy(), mask)
 
 
-def nothing(*shape, dtype=np.float32):
-    return Tensor(np.zeros(shape, dtype))
-
-
-REDUCTIONS = [
-    ("SumExt", mint.sum, (0,), {}, np.zeros(4)), ("SumExt", lambda x, *a, **k: x.sum(*a, **k), (), {}, np.zeros(())),
-    ("SumExt", mint.sum, (0, True, 43), {}, np.zeros((1, 4))),
-    ("SumExt", lambda x, *a, **k: x.sum(*a, **k), (-2,), {"keepdim": True}, np.zeros((1, 4))),
-    ("MeanExt", mint.mean, (0,), {}, np.full(4, np.nan)), ("ReduceSum", ops.ReduceSum(), (0,), {}, np.zeros(4)),
-    ("ReduceMax", mint.amax, (0, False), {}, np.full(4, -np.inf)), ("Max", mint.max, (), {}, np.array(-np.inf)),
-    ("ReduceMin", mint.amin, ((0, 1), True), {}, np.full((1, 1), np.inf)), ("Min", mint.min, (), {}, np.array(np.inf)),
-    ("ProdExt", mint.prod, (0,), {}, np.ones(4)), ("ReduceProd", ops.ReduceProd(), (0,), {}, np.ones(4)),
-    ("LogSumExp", substitute("LogSumExp"), (0,), {}, np.full(4, -np.inf)),
-    ("Var", substitute("Var"), (0,), {}, np.full(4, np.nan)),
-    ("LinalgVectorNorm", substitute("LinalgVectorNorm"), (2.0, 0), {}, np.zeros(4)),
-    ("MSELossExt", substitute("MSELossExt"), (nothing(0, 4), 0), {}, np.zeros(())),
-    ("MSELossExt", substitute("MSELossExt"), (nothing(0, 4), 1), {}, np.array(np.nan)),
-]
-
-
-@pytest.mark.parametrize("name, call, args, kw, wanted", REDUCTIONS)
-def test_reduction_of_nothing_gives_its_identity(name, call, args, kw, wanted):
-    """
-    Feature: empty_safe.
-    Description: Reduce a (0, 4) tensor, whose CPU kernel hands out uninitialised memory, after dirtying that memory.
-    Expectation: The identity of the reduction, nan for a mean; the gradient arrives, empty.
-    """
-    _dirty()
-    safe = empty_safe(name, call)
-    assert np.array_equal(safe(nothing(0, 4), *args, **kw).asnumpy(), wanted.astype(np.float32), equal_nan=True)
-    assert ms.grad(lambda x: safe(x, *args, **kw).sum())(nothing(0, 4)).shape == (0, 4)
-
-
-def _dirty():
-    """Leave non-zero values in the memory pool."""
-    for shape in ((4,), (1, 4), (), (4, 3), (2, 4, 3), (8, 3)):
-        mint.add(Tensor(np.full(shape, 7.0, np.float32)), 1.0)
-
-
-@pytest.mark.parametrize("dtype, highest, lowest", [(np.int32, 2 ** 31 - 1, -2 ** 31), (np.float16, np.inf, -np.inf)])
-def test_extremes_of_nothing_in_other_dtypes(dtype, highest, lowest):
-    """
-    Feature: empty_safe.
-    Description: Maximum, minimum and sum of empty integers and halves.
-    Expectation: The extremes of the dtype; an integer sum is an int64 zero.
-    """
-    x = nothing(0, 2, dtype=dtype)
-    assert empty_safe("ReduceMax", mint.amax)(x, 0).asnumpy().tolist() == [lowest] * 2
-    assert empty_safe("ReduceMin", mint.amin)(x, 0).asnumpy().tolist() == [highest] * 2
-    total = empty_safe("SumExt", mint.sum)(x, 0).asnumpy()
-    assert total.tolist() == [0, 0] and total.dtype == (np.int64 if dtype is np.int32 else dtype)
-    assert empty_safe("ReduceAll", mint.all)(x > 0, 0).asnumpy().tolist() == [True, True]
-    assert empty_safe("AnyExt", mint.any)(x > 0, 0).asnumpy().tolist() == [False, False]
-
-
-CONTRACTIONS = [
-    ("MatMulExt", mint.matmul, (4, 0), (0, 3), (4, 3)), ("MatMul", ops.MatMul(), (4, 0), (0, 3), (4, 3)),
-    ("BatchMatMulExt", mint.bmm, (2, 4, 0), (2, 0, 3), (2, 4, 3)),
-    ("Dense", mint.nn.functional.linear, (4, 0), (3, 0), (4, 3)), ("MatMulExt", mint.matmul, (0,), (0, 3), (3,)),
-    ("Mm", substitute("Mm"), (4, 0), (0, 3), (4, 3)), ("Mv", substitute("Mv"), (4, 0), (0,), (4,)),
-    ("Dot", substitute("Dot"), (0,), (0,), ()),
-]
-
-
-@pytest.mark.parametrize("name, call, left, right, shape", CONTRACTIONS)
-def test_contraction_of_nothing_gives_zeros(name, call, left, right, shape):
-    """
-    Feature: empty_safe.
-    Description: Multiply matrices whose contracted extent is 0; the CPU kernel leaves the output unset.
-    Expectation: Zeros of the product's shape, and gradients of the operands' shapes.
-    """
-    _dirty()
-    safe = empty_safe(name, call)
-    a, b = nothing(*left), nothing(*right)
-    assert np.array_equal(safe(a, b).asnumpy(), np.zeros(shape))
-    grads = ms.grad(lambda p, q: safe(p, q).sum(), (0, 1))(a, b)
-    assert [g.shape for g in grads] == [left, right]
-
-
-def test_dense_over_nothing_is_its_bias_with_the_bias_gradient():
-    """
-    Feature: empty_safe.
-    Description: A linear layer with a contracted extent of 0, and transposed flags of MatMul.
-    Expectation: The bias in every row, its gradient the number of rows; zeros of the transposed shape.
-    """
-    bias = Tensor(np.array([1.0, -2.0, 3.0], np.float32))
-    safe = empty_safe("Dense", mint.nn.functional.linear)
-    assert safe(nothing(4, 0), nothing(3, 0), bias).asnumpy().tolist() == [[1, -2, 3]] * 4
-    grad = ms.grad(lambda b: safe(nothing(4, 0), nothing(3, 0), b).sum())(bias)
-    assert grad.asnumpy().tolist() == [4, 4, 4]
-    turned = empty_safe("MatMul", lambda a, b, *f: ops.MatMul(*f)(a, b))(nothing(0, 2), nothing(3, 0), True, True)
-    assert np.array_equal(turned.asnumpy(), np.zeros((2, 3)))
-
-
-class _Reached(_Function):
-    """Identity that notes its gradient, in the place of a boundary that holds a collective."""
-
-    seen: list = []
-
-    @staticmethod
-    def forward(ctx, x):
-        del ctx
-        return x
-
-    @staticmethod
-    def backward(ctx, grad):
-        del ctx
-        _Reached.seen.append(grad.asnumpy())
-        return grad
-
-
-BROADCASTS = [
-    ("AddExt", mint.add, (0, 3), (3,)), ("Mul", mint.mul, (0, 3), (3,)), ("Div", mint.div, (0, 3), (1, 3)),
-    ("MatMulExt", mint.matmul, (0, 8), (8, 3)), ("Dense", mint.nn.functional.linear, (2, 0, 8), (3, 8)),
-    ("Outer", substitute("Outer"), (0,), (3,)), ("RmsNorm", lambda *a: substitute("RmsNorm")(*a)[0], (0, 8), (8,)),
-    ("Embedding", lambda w, x: substitute("Embedding")(nothing(0, dtype=np.int64), x) + w, (0, 3), (5, 3)),
-]
-
-
-@pytest.mark.parametrize("name, call, empty, other", BROADCASTS)
-def test_empty_shard_gives_its_partner_a_zero_gradient_that_arrives(name, call, empty, other):
-    """
-    Feature: empty_safe.
-    Description: Combine an empty shard with a full operand; the CPU backward of the stretch reads unset memory.
-    Expectation: The partner's gradient is exactly zero and passes through a boundary upstream of the call.
-    """
-    _dirty()
-    _Reached.seen.clear()
-    safe = empty_safe(name, call)
-    loss = lambda a, b: safe(_Reached.apply(a), _Reached.apply(b)).sum()  # noqa: E731  pylint: disable=C3001
-    grads = ms.grad(loss, (0, 1))(nothing(*empty), Tensor(np.ones(other, np.float32)))
-    assert grads[0].shape == empty and not grads[1].asnumpy().any() and grads[1].shape == other
-    assert sorted(g.shape for g in _Reached.seen) == sorted([empty, other])
-
-
-def test_empty_safe_leaves_other_calls_alone():
-    """
-    Feature: empty_safe.
-    Description: Concatenate an empty with a full tensor, tile an empty one, update an empty one in place, and reduce
-        a full one.
-    Expectation: The plain results and gradients, and the real call runs exactly once on non-empty operands.
-    """
-    x = Tensor(np.arange(6, dtype=np.float32).reshape(2, 3))
-    cat = empty_safe("Concat", mint.cat)
-    weights = Tensor(np.array([[1, 2, 3], [4, 5, 6]], np.float32))
-    grads = ms.grad(lambda e, t: (cat([e, t], 0) * weights).sum(), (0, 1))(nothing(0, 3), x)
-    assert grads[0].shape == (0, 3) and np.array_equal(grads[1].asnumpy(), weights.asnumpy())
-    assert empty_safe("Tile", mint.tile)(nothing(0, 3), (2, 2, 1)).shape == (2, 0, 3)
-    target = nothing(0, 3)
-    assert empty_safe("InplaceAddExt", substitute("InplaceAddExt"))(target, nothing(3)) is target
-    calls = []
-    def counted(*args):
-        calls.append(args)
-        return mint.sum(*args)
-    assert empty_safe("SumExt", counted)(x, 0).asnumpy().tolist() == [3, 5, 7] and len(calls) == 1
-
-
-def test_multiplied_in_place_keeps_both_gradients():
-    """
-    Feature: In-place forms on CPU, backward.
-    Description: y *= b where both carry gradients; the graph needs the value that y had before.
-    Expectation: Gradients of the out-of-place product.
-    """
-    def loss(a, b):
-        y = a * 2
-        substitute("InplaceMul")(y, b)
-        return (y * y).sum()
-    a, b = np.array([1.0, 2.0]), np.array([3.0, -4.0])
-    grads = [g.asnumpy() for g in ms.grad(loss, (0, 1))(Tensor(a), Tensor(b))]
-    assert np.allclose(grads[0], 8 * a * b ** 2) and np.allclose(grads[1], 8 * a ** 2 * b)
-
-
 ATTENTIONS = [
     # layout code, sparse mode, extra arguments, places that are masked out (3 queries, 5 keys)
     (0, 0, {}, np.zeros((3, 5), bool)), (1, 2, {}, np.triu(np.ones((3, 5), bool), 1)),
@@ -671,7 +286,6 @@ def test_attention_layouts_and_sparse_modes(layout, mode, kw, masked):
     Description: Two batch entries, four heads sharing two key heads, in every layout and a sparse mode each.
     Expectation: Numpy's attention head by head; the row statistics give back the normaliser.
     """
-    attention = formulas.attention
     rng = np.random.RandomState(layout)
     q, k, v = rng.randn(2, 3, 8), rng.randn(2, 5, 4), rng.randn(2, 5, 4)
     wanted = attention(q, k, v, masked, 4, 0.7)
