@@ -489,6 +489,16 @@ def _from_source(values: list, mesh: DeviceMesh, rank: int) -> list:
 __all__ = ["DTensor", "SkipDTensorDispatch", "distribute_tensor", "Partial", "Replicate", "Shard", "TensorSpec", "forget"]
 
 
+_ELSEWHERE = {"distribute_module": "module", **dict.fromkeys(("ones", "zeros", "empty", "full", "rand", "randn"), "factories")}
+
+
+def __getattr__(name: str):
+    """Names that programs import from here and that live in modules built on this one."""
+    if name not in _ELSEWHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"hyper_parallel.core.dtensor.{_ELSEWHERE[name]}"), name)
+
+
 def _complete() -> None:
     """Make the framework's Parameter and its unintercepted functions know DTensors."""
     importlib.import_module("hyper_parallel.core.dtensor.parameter")

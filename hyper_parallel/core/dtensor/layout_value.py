@@ -198,10 +198,10 @@ def placements_to_value(mesh, placements, ndim: int) -> LayoutValue:
         elif isinstance(placement, (Shard, StridedShard)):
             order = orders[_tensor_dim(placement, ndim, mesh, axis)]
             order.insert(_insertion_point(placement, order, mesh, axis), axis)
-        elif placement is not None and not isinstance(placement, Placement):
-            raise LayoutError(f"Placement of axis {mesh.axis_name(axis)!r} must be Shard, Replicate or Partial. "
-                              f"Got {placement!r}.")
-        elif placement is None or placement.is_ragged_shard():
+        elif not isinstance(placement, Placement):
+            raise LayoutError(f"{placement!r} on axis {mesh.axis_name(axis)!r} is not a placement. "
+                              f"Use Shard(dim), Replicate() or Partial(op).")
+        elif placement.is_ragged_shard():
             raise UnsupportedOpError(f"{placement!r} on axis {mesh.axis_name(axis)!r}: ragged shards have no layout "
                                      f"yet. Use Shard(dim), which may be uneven.")
     return layout_value(mesh, orders, partial)

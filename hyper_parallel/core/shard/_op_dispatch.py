@@ -130,6 +130,7 @@ class OpDispatcher:
             self.clear()
             self._version = registry_version()
         if op is None:
+            _refuse_arrays(name, args)
             raise UnsupportedOpError(
                 f"{name} has no distributed rule, so it cannot run on a DTensor. Register one: an "
                 f"instance of a DistributedOp subclass named {name!r}; or run it on local tensors: "
@@ -138,9 +139,9 @@ class OpDispatcher:
             return run_contract(op, func, args, kwargs)
         try:
             plan = self._plan(op.declaration, name, args, kwargs)
-        except LayoutError:
+        except LayoutError as error:
             if not STATE.implicit:
-                raise
+                raise type(error)(f"{error} {_operands_text(args, kwargs)}") from None
             args, kwargs = redistributed(op.declaration, name, args, kwargs, RawCall, self._specs)
             return self.dispatch(func, args, kwargs)
         result = plan.checked(plan.run(func, args, kwargs))
@@ -216,6 +217,28 @@ def _plain_error(name: str, tensor, path: tuple, mesh) -> LayoutError:
         f"for a replica silently. Say what it is: DTensor.from_local(t, mesh, placements) for this rank's part, "
         f"distribute_tensor(t, mesh, [Replicate()] * {mesh.ndim}) for a value that is equal on every rank, or run the "
         f"call inside `with hyper_parallel.implicit_replication():`.")
+
+
+def _refuse_arrays(name: str, args) -> None:
+    """An array on the right of an operator reaches the framework's older methods; say what is wrong with it."""
+    mesh = next(a for a in _tensors(args, None) if isinstance(a, DTensorBase)).device_mesh
+    for position, value in enumerate(args):
+        if isinstance(value, np.ndarray) and value.ndim:
+            raise _plain_error(name.removeprefix("Deprecated"), value, (position,), mesh)
+
+
+def _operands_text(args, kwargs) -> str:
+    """The DTensor operands of a refused call and their mesh, for the end of its message."""
+    tensors = [t for t in _tensors(unpack_any(args), kwargs) if isinstance(t, DTensorBase)]
+    mesh = tensors[0]._spec.mesh
+    shown = ", ".join(f"{str(t.dtype).lower()}{list(t._spec.shape)}{t._spec.layout}" for t in tensors)
+    axes = ", ".join(f"{mesh.axis_name(a)}={n}" for a, n in enumerate(mesh.mesh_shape))
+    return f"(Operands: {shown}; mesh {axes}.)"
+
+
+def unpack_any(args):
+    """The real arguments of a call, packed or not."""
+    return args[2] if len(args) == 3 and isinstance(args[1], str) and isinstance(args[2], (tuple, list)) else args
 
 
 def _check_inplace(name: str, target, layout, shape) -> None:

@@ -58,8 +58,38 @@ def _cheapest(signature, specs, inplace: bool) -> list:
         operands = tuple(_on_axis(signature.inputs[i], layout, axis) for i, layout in enumerate(layouts))
         if not _sound(signature, operands, inplace):
             layouts = _decide(signature, specs, layouts, axis, inplace)
-    infer(signature, layouts)
-    return layouts
+    return _accepted(signature, specs, layouts, inplace)
+
+
+def _accepted(signature, specs, layouts: list, inplace: bool) -> list:
+    """The cheapest of these layouts and two ways out (one operand's order of cuts; all gathered) that the rule accepts.
+
+    Raises:
+        LayoutError: when the rule accepts none of them; it is the rule's own refusal.
+    """
+    candidates = [layouts, *(_aligned(signature, layouts, i) for i in range(len(layouts)))]
+    if not inplace:
+        candidates.append([layout.replace(dims=((),) * layout.ndim) for layout in layouts])
+    sound, refusal = [], None
+    for candidate in candidates:
+        try:
+            infer(signature, candidate)
+        except LayoutError as error:
+            refusal = refusal or error
+        else:
+            if not inplace or candidate[0] is specs[0].layout:
+                sound.append(candidate)
+    if not sound:
+        raise refusal
+    return min(sound, key=lambda candidate: sum(map(_price, specs, candidate)))
+
+
+def _aligned(signature, layouts: list, reference: int) -> list:
+    """All layouts with the cuts of shared dimensions in the order that one operand has."""
+    order = {c: axes for c, axes in zip(signature.inputs[reference], layouts[reference].dims) if axes}
+    return [layout.replace(dims=tuple(order.get(c, axes) if sorted(order.get(c, ())) == sorted(axes) else axes
+                                      for c, axes in zip(signature.inputs[i], layout.dims)))
+            for i, layout in enumerate(layouts)]
 
 
 def _sound(signature, operands: tuple, inplace: bool) -> bool:

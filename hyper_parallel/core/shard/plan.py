@@ -308,6 +308,8 @@ def identity_slice(identity, shape: tuple, dtype):
 def empty_letters(plan: Plan, place: Place) -> tuple[frozenset, tuple]:
     """(letters that are reduced and empty on this rank, operands that an empty result leaves without gradient).
 
+    A letter of global size 0 counts where its reduction has a value, which is the sum.
+
     Where a kept letter is empty the result is empty, so operands without that letter get a gradient of exactly zero;
     the framework's own sum over nothing would leave memory unset, and the sum over the ranks would spread it.
     """
@@ -315,7 +317,7 @@ def empty_letters(plan: Plan, place: Place) -> tuple[frozenset, tuple]:
     empty = set()
     for i, (dims, spec) in enumerate(zip(sig.inputs, place.inputs)):
         for letter, size, local in zip(dims, spec.shape, place.in_shape(i)):
-            if letter is not None and size and not local:
+            if letter is not None and not local and (size or sig.reduces.get(letter) in (None, "sum")):
                 empty.add(letter)
     kept = {letter for letter in empty if letter not in sig.reduces}
     idle = tuple(i for i, dims in enumerate(sig.inputs) if kept and not kept & set(dims) and i not in sig.no_grad)

@@ -339,7 +339,8 @@ def _shard_reason(sig: Signature, layouts, axis: int) -> str:
                         and layouts[j].axis_dim[axis] != dims.index(letter)), None)
         if partner is not None:
             where = sig.inputs[partner].index(letter)
+            name = layout.mesh.axis_name(axis)
             return (f"Dimension {dim} of operand {i} and dimension {where} of operand {partner} are the same dimension "
-                    f"and must be cut alike. Redistribute operand {partner} with Shard({where}) on "
-                    f"{layout.mesh.axis_name(axis)!r}, or gather operand {i}.")
+                    f"and must be cut alike. Redistribute operand {partner}: x.redistribute(mesh, [... Shard({where}) on {name!r} "
+                    f"...]), or gather operand {i}: x.redistribute(mesh, [... Replicate() on {name!r} ...]).")
     return "Cuts along this axis do not match. Redistribute the operands to matching placements."

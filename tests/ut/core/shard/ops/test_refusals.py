@@ -67,7 +67,7 @@ CUT = [
     (Case("Swiglu", input=X), ("S1",), WHOLE),
     (Case("AddExt", input=X, other=numbers(1, 4)), ("S0", "S0"), r"Dimension 0 of operand 1 must be whole"),
     (Case("AddExt", input=X, other=Y), ("S0", "R"),
-     r"Dimension 0 of operand 0 and dimension 0 of operand 1 are the same.*Redistribute operand 1 with Shard\(0\)"),
+     r"Dimension 0 of operand 0 and dimension 0 of operand 1 are the same.*Redistribute operand 1: .*Shard\(0\) on"),
     (Case("AddExt", input=X, other=V), ("R", "S0"),
      r"Dimension 0 of operand 1 and dimension 1 of operand 0 are the same"),
     (Case("AddExt", input=X, other=Y), ("S0", "S1"), "are the same dimension"),
