@@ -137,10 +137,12 @@ def check(found, expected, what: str) -> None:
         same(found, expected, what)
         return
     layout, mesh, locals_ = found.layout.value, found.device_mesh, found.numpy_locals()
-    assert tuple(found.shape) == np.shape(expected), f"{what}: global shape {found.shape}, expected {np.shape(expected)}"
+    shape = np.shape(expected)
+    assert tuple(found.shape) == shape, f"{what}: global shape {found.shape}, expected {shape}"
     spec = layout.spec(tuple(found.shape))
     for coordinate, part in zip(np.ndindex(*mesh.mesh_shape), locals_):
-        assert part.shape == spec.local_shape(coordinate), f"{what}: rank {coordinate} holds {part.shape} under {layout}"
+        right = spec.local_shape(coordinate)
+        assert part.shape == right, f"{what}: rank {coordinate} holds {part.shape} under {layout}, expected {right}"
     same(denote(locals_, layout), expected, f"{what}: value of the locals under {layout}")
     whole = found.redistribute(mesh, [Replicate()] * mesh.ndim)
     for rank, value in enumerate(whole.numpy_locals()):
@@ -192,7 +194,8 @@ class Job:
 
     def parts(self, locals_, placements: str, **options) -> DTensor:
         """The tensor whose local values are given, one per rank."""
-        return DTensor.from_local([Tensor(np.array(v)) for v in locals_], self.mesh, placements_of(placements), **options)
+        tensors = [Tensor(np.array(v)) for v in locals_]
+        return DTensor.from_local(tensors, self.mesh, placements_of(placements), **options)
 
     def load(self, *names: str):
         """The tensors of these names, placed as the table says; one alone, several as a tuple."""
@@ -221,7 +224,7 @@ class Job:
                               options.get("says", "redistribute"))
 
     def gradients(self, loss, suffix: str = "", **sources) -> dict:
-        """Gradients of `loss(*sources)` by name, under both conventions, labelled as the layouts of the sources imply."""
+        """Gradients of `loss(*sources)` by name, under both conventions, with the labels that the sources imply."""
         found = {}
         for convention in CONVENTIONS:
             with set_gradient_convention(convention):

@@ -151,7 +151,8 @@ def sums_and_negatives_of_pending_maxima(job: Job):
     a, b = job.load("a", "b")
     z = a * -2
     assert z.placements == (Partial("min"),)
-    return job.after_fix("y", mint.add, (a, b)) | {"z": z, "z@left": -2 * a, "z@neg": -(a * 2), "z@twice": (a + a.reduce_partial()) * -1}
+    others = {"z@left": -2 * a, "z@neg": -(a * 2), "z@mint": mint.mul(mint.neg(a), 2)}
+    return job.after_fix("y", mint.add, (a, b)) | {"z": z} | others
 
 
 @program("C19")

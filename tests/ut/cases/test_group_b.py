@@ -107,8 +107,9 @@ def gradients_of_a_row_parallel_layer_with_bias(job: Job):
     }
     results = {}
     for way, layer in layers.items():
-        results |= job.gradients(lambda *t, layer=layer: (layer(*t).redistribute(job.mesh, [Replicate()]) * g).sum(), way,
-                                 db=b, dx=x, dW=w)
+        def loss(*tensors, layer=layer):
+            return (layer(*tensors).redistribute(job.mesh, [Replicate()]) * g).sum()
+        results |= job.gradients(loss, way, db=b, dx=x, dW=w)
     return results
 
 

@@ -18,7 +18,9 @@ import numpy as np
 import pytest
 from mindspore import Tensor, mint
 
-from hyper_parallel import DTensor, Layout, Partial, Shard, init_device_mesh, record_collectives
+from hyper_parallel import (
+    DTensor, Layout, Partial, Shard, implicit_redistribution, init_device_mesh, record_collectives,
+)
 from tests.ut.cases.harness import Job, check, outcome, placements_of, program, programmed, refused, same, text_of
 
 
@@ -90,8 +92,11 @@ def inner_mesh_axis_cuts_first(job: Job):
     tensor = DTensor.from_local_with_layout(even, layout, shape=(8,))
     check(tensor, eight, "even sizes")
     check(_to(tensor, "S(0) S(0)"), eight, "even sizes in mesh order")
-    refused(lambda: mint.add(x, job.whole(np.arange(5.0), "S(0) S(0)")), says="order")
-    return {"x": x, "x@full": x.full_tensor(), "x@mesh_order": _to(x, "S(0) S(0)")}
+    mesh_order = job.whole(np.arange(5.0), "S(0) S(0)")
+    refused(lambda: mint.add(x, mesh_order), says="order")
+    with implicit_redistribution():
+        doubled = mint.add(x, mesh_order)
+    return {"x": x, "x@implicit": doubled / 2, "x@full": x.full_tensor(), "x@mesh_order": _to(x, "S(0) S(0)")}
 
 
 @program("C54")

@@ -180,7 +180,8 @@ def cartesian_product_of_cut_vectors(job: Job):
         right = mint.broadcast_to(b.reshape(1, 2), (4, 2)).reshape(8)
         return mint.stack([left, right], 1)
 
-    mixed = mint.stack([mint.broadcast_to(a.reshape(4, 1), (4, 2)).reshape(8), job.whole(np.tile(job.data.b, 4), "S(0)")], 1)
+    outer, inner = mint.broadcast_to(a.reshape(4, 1), (4, 2)).reshape(8), job.whole(np.tile(job.data.b, 4), "S(0)")
+    mixed = mint.stack([outer, inner], 1)
     assert text_of(mixed) == "S(0)"
     return {"y@outer_cut": mixed} | job.gathered("y", product, (a, b))
 

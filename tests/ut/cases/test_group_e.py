@@ -19,8 +19,10 @@ import pytest
 from mindspore import mint
 from mindspore.mint.nn import functional as F
 
-from hyper_parallel import LayoutError, PartialError
-from tests.ut.cases.harness import Job, check, outcome, placements_of, program, programmed, refused, text_of
+from hyper_parallel import LayoutError, PartialError, UnsupportedOpError, simulate
+from tests.ut.cases.harness import (
+    CASES, Job, check, outcome, placements_of, program, programmed, refused, same, text_of,
+)
 
 
 def _whole(tensor):
@@ -47,6 +49,18 @@ def index_of_an_extremum_over_the_cut_dimension(job: Job):
             | job.gathered(("v", "i"), lambda t: mint.max(t, 1), (m,)) | {"v@rows": v, "i@rows": i})
 
 
+@program("C85")
+def largest_elements_along_and_across_the_cut(job: Job):
+    """Along it refused; across it values and indices keep the cut."""
+    x, rows = job.load("x"), job.whole(job.data.x, "S(0)")
+    values, idx = mint.topk(rows, 2, 1)
+    assert text_of(values) == text_of(idx) == "S(0)"
+    for left, right in zip(values.numpy_locals(), idx.numpy_locals()):
+        assert left.shape == right.shape == (1, 2)
+    return (job.gathered(("values", "idx"), lambda t: mint.topk(t, 2, 1), (x,))
+            | {"values@rows": values, "idx@rows": idx})
+
+
 @program("C86")
 def logical_and_multiplicative_reductions(job: Job):
     """Pending under their own reduction, never under a sum."""
@@ -54,6 +68,53 @@ def logical_and_multiplicative_reductions(job: Job):
     every, some, product = mint.all(b), mint.any(mint.logical_not(b)), mint.prod(x)
     assert [text_of(t) for t in (every, some, product)] == ["P(all)", "P(max)", "P(prod)"]
     return {"all": every, "any": some, "prod": product, "all@reduced": every.reduce_partial()}
+
+
+def _token_losses(z, chosen, kept, smoothing=0):
+    """Cross entropy of every token over a cut vocabulary, by reductions of the shards alone."""
+    top = mint.amax(z, 1).reduce_partial()
+    shifted = z - mint.unsqueeze(top, 1)
+    total = mint.log(mint.sum(mint.exp(shifted), 1).reduce_partial())
+    target = mint.sum(shifted * chosen, 1).reduce_partial()
+    even = mint.mean(shifted, 1).reduce_partial()
+    return (total - (1 - smoothing) * target - smoothing * even) * kept
+
+
+def _one_hot(labels, classes: int):
+    return (labels[:, None] == np.arange(classes)).astype(np.float64)
+
+
+@program("C93")
+def smoothed_cross_entropy_over_a_cut_vocabulary(job: Job):
+    """The function is refused by name; put together from reductions it uses the global vocabulary."""
+    z, t = job.load("z", "t")
+    e = job.data.e
+    chosen, kept = job.whole(_one_hot(job.data.t, 4), "S(1)"), job.whole(np.ones(2), "R")
+    loss = mint.mean(_token_losses(z, chosen, kept, job.whole(e, "R")))
+    same(loss.numpy_locals()[1], loss.numpy_locals()[0], "loss on both ranks")
+    return {"loss": refused(lambda: F.cross_entropy(z, t, label_smoothing=e), error=(UnsupportedOpError, LayoutError)),
+            "loss@by_reductions": loss}
+
+
+def test_cross_entropy_by_reductions_counts_kept_tokens_alone():
+    """
+    Feature: cross entropy over a cut batch and vocabulary.
+    Description: the data of case C92, whose own function waits; losses put together from reductions of the shards.
+    Expectation: sum, mean and single losses, and the gradient, are the numpy ones; ignored rows are zero.
+    """
+    case = CASES["C92"]
+    with simulate(4):
+        job = Job(case)
+        labels, kept = np.where(job.data.k, job.data.t, 0), job.data.k.astype(np.float64)
+        z, mask = job.load("z"), job.whole(kept, "S(0) R")
+        chosen = job.whole(_one_hot(labels, 4), "S(0) S(1)")
+        losses = _token_losses(z, chosen, mask)
+        total = mint.sum(losses).reduce_partial()
+        for name, found in {"none": losses, "sum": total, "mean": total / mint.sum(mask).reduce_partial()}.items():
+            check(found, case.value(case.expected[name]), name)
+        right = (np.exp(job.data.z) / np.exp(job.data.z).sum(1, keepdims=True) - _one_hot(labels, 4)) * kept[:, None]
+        for name, grad in job.gradients(lambda z: mint.sum(_token_losses(z, chosen, mask)), dz=z).items():
+            check(grad, right, name)
 
 
 @program("C95")
