@@ -1,0 +1,512 @@
+# Copyright 2026 The hyper_parallel partial-sound fork authors
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+"""Layout: both call forms, reversed indices, setters that rebind one handle, orders of cuts, questions and exports."""
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+from hyper_parallel import Layout, LayoutError, MeshError, Partial, Replicate, Shard, UnsupportedOpError, simulate
+from hyper_parallel.core.dtensor.cuts import nested_chunk
+from hyper_parallel.core.dtensor.device_mesh import DeviceMesh
+from hyper_parallel.core.dtensor.layout import _infer_slice_area_by_rank
+from hyper_parallel.core.dtensor.layout_value import layout_value, placements_to_value
+from hyper_parallel.core.dtensor.placement_types import RaggedShard, StridedShard
+
+R, S, SS, P = Replicate(), Shard, StridedShard, Partial
+
+
+def _mesh(shape, names=("dp", "cp", "tp"), ranks=None):
+    ranks = np.arange(int(np.prod(shape))) if ranks is None else np.array(ranks)
+    names = None if names is None else names[:len(shape)]
+    return DeviceMesh("npu", ranks.reshape(shape), mesh_dim_names=names, _init_backend=False)
+
+
+def _template(shape=(2, 3, 4), names=("dp", "cp", "tp")):
+    return Layout.from_device_mesh(_mesh(shape, names))
+
+
+# entries, tensor_map, alias_tensor_map (None: as entered), placements on the (2, 3, 4) mesh (dp, cp, tp)
+ENTRIES = [
+    (("dp", "None", ("cp", "tp")), (2, -1, (1, 0)), None, (S(0), S(2), S(2))),
+    (("tp", "cp", "dp"), (0, 1, 2), None, (S(2), S(1), S(0))),
+    (("None", "None"), (-1, -1), None, (R, R, R)),
+    ((), (), None, (R, R, R)),
+    ((("dp", "None"), "tp"), ((2, -1), 0), None, (S(0), R, S(1))),
+    ((("tp", "dp"),), ((0, 2),), None, (SS(0, 4), R, S(0))),
+    ((("tp", "cp", "dp"),), ((0, 1, 2),), None, (SS(0, 12), SS(0, 4), S(0))),
+    ((("cp", "dp", "tp"),), ((1, 2, 0),), None, (SS(0, 3), S(0), S(0))),
+    ((("dp",),), ((2,),), None, (S(0), R, R)),
+]
+
+
+@pytest.mark.parametrize("entries, tensor_map, aliases, placements", ENTRIES)
+def test_axis_names_give_map_and_placements(entries, tensor_map, aliases, placements):
+    """
+    Feature: layout(names...).
+    Description: one entry per tensor dimension: a name, "None" or a tuple, outermost cut first.
+    Expectation: the map holds reversed mesh indices; placements hold one entry per mesh axis.
+    """
+    layout = _template()(*entries)
+    assert layout.tensor_map == tensor_map and layout.alias_tensor_map == (aliases or entries)
+    assert layout.placements == placements == layout.alias_placements == layout.tensor_map_to_placement()
+    assert layout.partial == [None] * 3 and not layout.is_partial()
+
+
+# placements, tensor rank, tensor_map, placements afterwards (None: the same)
+PLACEMENTS = [
+    ((S(0), R, S(1)), 2, (2, 0), None),
+    ((S(-1), R, S(-2)), 2, (0, 2), (S(1), R, S(0))),
+    ((S(0), S(0), S(0)), 1, ((2, 1, 0),), None),
+    ((SS(0, 4), R, S(0)), 1, ((0, 2),), None),
+    ((SS(0, 3), S(0), S(0)), 1, ((1, 2, 0),), None),
+    ((SS(0, 12), SS(0, 4), S(0)), 1, ((0, 1, 2),), None),
+    ((SS(0, 1), R, S(0)), 1, ((2, 0),), (S(0), R, S(0))),
+    ((P("sum"), R, P("avg")), 0, (), None),
+    ((P("max"), S(1), R), 3, (-1, 1, -1), None),
+]
+
+
+@pytest.mark.parametrize("placements, ndim, tensor_map, after", PLACEMENTS)
+def test_placements_give_the_map_once_the_rank_is_known(placements, ndim, tensor_map, after):
+    """
+    Feature: layout(placements...), placement_to_tensor_map.
+    Description: one placement per mesh axis, as arguments and as one tuple.
+    Expectation: nothing but placements before; map, aliases and Partials after; negative dims are resolved.
+    """
+    for layout in (_template()(*placements), _template()(placements)):
+        assert layout.placements == placements and layout.tensor_map is None and layout.alias_tensor_map is None
+        assert layout.placement_to_tensor_map(ndim) == tensor_map == layout.tensor_map
+        assert layout.placements == (placements if after is None else after)
+        assert layout.partial == [p.reduce_op if p.is_partial() else None for p in placements]
+
+
+def test_a_template_holds_nothing_and_is_never_changed_by_calls():
+    """
+    Feature: templates.
+    Description: a fresh layout, before and after it was called; questions that need tensor dimensions.
+    Expectation: None everywhere; the questions are refused with the call that completes it.
+    """
+    template = _template()
+    template("dp", "None")
+    assert (template.tensor_map, template.placements, template.alias_tensor_map) == (None, None, None)
+    assert template.partial == [None] * 3 and template.is_partial() is False
+    asked = (template.repeat_num, template.to_dict, lambda: template.value, template.tensor_map_to_placement,
+             lambda: template.set_partial_by_dev_axis("dp", "sum"), lambda: template.placement_to_tensor_map(2))
+    for ask in asked:
+        with pytest.raises(LayoutError, match="layout"):
+            ask()
+
+
+def test_both_constructors_make_the_same_layout():
+    """
+    Feature: Layout(mesh_shape, alias_name), from_device_mesh.
+    Description: the same mesh by shape and names, and by object; with and without init_backend; another rank list.
+    Expectation: equal layouts; from_device_mesh keeps the mesh object.
+    """
+    with simulate(24):
+        made = Layout((2, 3, 4), ("dp", "cp", "tp"))
+        assert made == _template() and made("dp") == _template()("dp") and made.mesh.device_type == "npu"
+        assert made == Layout((2, 3, 4), ("dp", "cp", "tp"), None, False) and made.mesh_shape == (2, 3, 4)
+        assert made.alias_name == ("dp", "cp", "tp") and made.rank_list == tuple(range(24))
+        other = Layout((2, 3, 4), ("dp", "cp", "tp"), rank_list=range(23, -1, -1))
+        assert other != made and other.rank_list[0] == 23
+    mesh = _mesh((2, 2))
+    assert Layout.from_device_mesh(mesh).mesh is mesh and Layout.from_device_mesh(mesh)("dp").mesh is mesh
+
+
+def test_a_call_clears_what_was_pending():
+    """
+    Feature: layout(...).
+    Description: a layout with a pending sum is called again.
+    Expectation: the new layout has nothing pending; the old one still has.
+    """
+    old = _template()("dp", "None")
+    old.set_partial_by_dev_axis("tp", "sum")
+    assert old("dp", "None").partial == [None] * 3 and old.partial == [None, None, "sum"]
+
+
+@pytest.mark.parametrize("op", ["sum", "avg", "max", "min", "prod", "all", "SUM"])
+def test_a_pending_op_is_set_on_one_handle_only(op):
+    """
+    Feature: set_partial_by_dev_axis.
+    Description: a setter on one of two handles of the same value; cleared, reset, overwritten.
+    Expectation: only that handle is rebound; the value that both held is not changed.
+    """
+    one, two = _template()("dp", "None"), _template()("dp", "None")
+    value = one.value
+    assert value is two.value
+    one.set_partial_by_dev_axis("tp", op)
+    assert one.get_partial_by_dev_id("tp") == op.lower() and one.is_partial() and one.placements[2] == P(op)
+    assert two.value is value and value.partial == (None,) * 3 and not two.is_partial() and one != two
+    one.set_partial_by_dev_axis("tp", "min")
+    assert one.partial == [None, None, "min"]
+    one.set_partial_by_dev_axis("tp", None)
+    assert one == two and one.value is value
+    one.set_partial_by_dev_axis("cp", op)
+    one.reset_partial()
+    assert one.value is value and one.get_partial_by_dev_id("cp") is None
+
+
+def test_handed_out_lists_do_not_lead_back():
+    """
+    Feature: Layout.partial.
+    Description: change the list that `partial` gives.
+    Expectation: the layout is not changed.
+    """
+    layout = _template()("dp")
+    layout.partial[2] = "sum"
+    assert layout.partial == [None] * 3 and not layout.is_partial()
+
+
+def test_setters_rebind_this_handle():
+    """
+    Feature: set_tensor_map, set_alias_tensor_map, set_placements, rank_list.
+    Description: each setter on a fresh copy.
+    Expectation: the new cuts on that handle; equal to a layout that was made so.
+    """
+    base = _template()("dp", "None")
+    made = copy.deepcopy(base)
+    made.set_tensor_map((-1, (1, 0)))
+    assert made == _template()("None", ("cp", "tp")) and made.alias_tensor_map == ("None", ("cp", "tp"))
+    made.set_alias_tensor_map(("tp", "dp"))
+    assert made == _template()("tp", "dp")
+    made.set_placements((R, S(0), R))
+    assert made.tensor_map is None and made.placement_to_tensor_map(2) == (1, -1)
+    made.rank_list = range(23, -1, -1)
+    assert made.rank_list == tuple(range(23, -1, -1)) and made.mesh_shape == (2, 3, 4) and made.tensor_map == (1, -1)
+    assert base == _template()("dp", "None")
+
+
+def test_values_are_interned_and_handles_are_unhashable():
+    """
+    Feature: interning.
+    Description: equal cuts by names, placements and values, on equal meshes; handles as keys.
+    Expectation: one value object; a handle is no key; values of other meshes are other objects.
+    """
+    by_names = _template()("dp", "tp").value
+    by_placements = placements_to_value(_mesh((2, 3, 4)), (S(0), R, S(1)), 2)
+    assert by_names is by_placements is layout_value(_mesh((2, 3, 4)), [[0], [2]]) and len({by_names, by_placements}) == 1
+    assert layout_value(_mesh((2, 3, 4), ranks=range(24, 48)), [[0], [2]]) is not by_names
+    assert by_names.spec((4, 8)) is by_placements.spec((4, 8)) and by_names.spec((4, 8)) is not by_names.spec((8, 4))
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(_template()("dp"))
+
+
+def test_equality_looks_at_mesh_cuts_order_and_pending_ops():
+    """
+    Feature: Layout equality.
+    Description: layouts that differ in one of them.
+    Expectation: none is equal to another; each is equal to its copies.
+    """
+    pending = _template()("dp", "None")
+    pending.set_partial_by_dev_axis("tp", "sum")
+    meaned = _template()("dp", "None")
+    meaned.set_partial_by_dev_axis("tp", "avg")
+    different = [_template(), _template()("dp", "None"), _template()("None", "dp"), _template()("dp"), pending, meaned,
+                 _template()(("dp", "cp")), _template()(("cp", "dp")), _template()(S(0), R, R),
+                 _template((2, 3, 4), ("a", "b", "c"))("a", "None"), _template((2, 4, 3))("dp", "None")]
+    for i, a in enumerate(different):
+        assert [j for j, b in enumerate(different) if a == b] == [i]
+        assert copy.deepcopy(a) == a == copy.copy(a) and a != "layout"
+    assert pickle.loads(pickle.dumps(pending)) == pending and copy.deepcopy(pending).mesh is pending.mesh
+    assert _template()("dp", "None") == _template()(("dp", "None"), "None")  # the same cuts, written otherwise
+
+
+def test_compact_strings_tell_layouts_on_one_mesh_apart():
+    """
+    Feature: compact_str, to_string.
+    Description: layouts with other cuts, orders and pending ops.
+    Expectation: different compact strings; equal layouts have equal ones; to_string shows axes and placements.
+    """
+    pending = _template()("dp")
+    pending.set_partial_by_dev_axis("tp", "sum")
+    layouts = [_template()("dp"), _template()("cp"), pending, _template()(("dp", "cp")), _template()(("cp", "dp"))]
+    assert len({layout.compact_str for layout in layouts}) == len(layouts)
+    pending.update_compact_str()
+    assert pending.compact_str == copy.deepcopy(pending).compact_str
+    assert "tp=4" in str(pending) and "P(sum)" in repr(pending) and pending.to_string() == str(pending)
+    assert "template" in str(_template())
+
+
+@pytest.mark.parametrize("entries, pending, shards, splits, repeated", [
+    (("dp", "None"), {}, {"dp": 0, "cp": None, "tp": None}, (2, 1), 12),
+    (("dp", ("cp", "tp")), {}, {"dp": 0, "cp": 1, "tp": 1}, (2, 12), 1),
+    (("None", "tp"), {"dp": "sum", "cp": "avg"}, {"dp": None, "cp": None, "tp": 1}, (1, 4), 6),
+    (("None",), {}, {"dp": None, "cp": None, "tp": None}, (1,), 24),
+    ((), {"tp": "max"}, {"dp": None, "cp": None, "tp": None}, (), 24),
+])
+def test_questions_about_axes_and_dims(entries, pending, shards, splits, repeated):
+    """
+    Feature: is_dev_axis_apply_shard, get_dev_axis_apply_shard_axis, get_dim_split_num, repeat_num.
+    Description: layouts with cuts and pending ops.
+    Expectation: as counted by hand; a pending axis counts as repeated.
+    """
+    layout = _template()(*entries)
+    for axis, op in pending.items():
+        layout.set_partial_by_dev_axis(axis, op)
+    assert {a: layout.get_dev_axis_apply_shard_axis(a) for a in shards} == shards
+    assert {a: layout.is_dev_axis_apply_shard(a) for a in shards} == {a: d is not None for a, d in shards.items()}
+    assert tuple(layout.get_dim_split_num(d) for d in range(len(splits))) == splits
+    assert layout.repeat_num() == repeated
+
+
+def test_split_ids_are_mixed_radix_over_the_order_of_cuts():
+    """
+    Feature: get_split_id.
+    Description: every rank of a (2, 3) mesh asks for its part of a dim cut by (dp, cp), by (cp, dp), by cp and not.
+    Expectation: dp * 3 + cp, cp * 2 + dp, cp, 0.
+    """
+    for rank in range(6):
+        with simulate(6, rank=rank):
+            layout = Layout((2, 3), ("dp", "cp"))
+            d, c = divmod(rank, 3)
+            asked = [layout(e).get_split_id(0) for e in (("dp", "cp"), ("cp", "dp"), "cp", "None")]
+            assert asked == [3 * d + c, 2 * c + d, c, 0]
+
+
+def test_global_shapes_are_recorded_or_of_equal_shards():
+    """
+    Feature: get_global_shape, set_tensor_meta.
+    Description: a local shape on a fresh layout; after the global one is recorded.
+    Expectation: each dim times its cuts; then what was recorded.
+    """
+    layout = _template()("dp", "None", ("cp", "tp"))
+    assert layout.get_global_shape((2, 3, 1)) == (4, 3, 12)
+    layout.set_tensor_meta((3, 3, 11), stride=(33, 11, 1), dtype="float32")
+    assert layout.get_global_shape((2, 3, 1)) == (3, 3, 11) == layout.tensor_shape
+    assert (layout.tensor_stride, layout.tensor_dtype) == ((33, 11, 1), "float32")
+    assert _template()("dp", "None").tensor_shape is None
+
+
+def test_a_layout_exports_to_a_dict():
+    """
+    Feature: to_dict.
+    Description: a layout with and without the virtual axis.
+    Expectation: the five keys of the public library.
+    """
+    assert _template()("dp", ("cp", "tp")).to_dict() == {
+        "mesh_shape": (2, 3, 4), "tensor_map": (2, (1, 0)), "interleaved_parallel": False,
+        "alias_name": ("dp", "cp", "tp"), "rank_list": tuple(range(24))}
+    assert _template((2, 2), ("dp", "interleaved_parallel"))("dp").to_dict()["interleaved_parallel"] is True
+
+
+def test_delegates_of_the_mesh():
+    """
+    Feature: get_devices_for_axis, get_comm_group_by_axis, update_mesh.
+    Description: asked on a layout in a simulation.
+    Expectation: what the mesh answers; update_mesh keeps the layout.
+    """
+    with simulate(24, rank=5):
+        layout = Layout((2, 3, 4), ("dp", "cp", "tp"))("dp")
+        assert layout.get_devices_for_axis("cp", 5) == [1, 5, 9]
+        assert layout.get_comm_group_by_axis("tp") == layout.mesh.get_group("tp")
+        for init_backend in (True, False):
+            layout.update_mesh(init_backend=init_backend)
+            assert layout.tensor_map == (2,) and layout.mesh.mesh_shape == (2, 3, 4)
+
+
+def test_unnamed_meshes_have_numbered_aliases():
+    """
+    Feature: layouts on a mesh without names.
+    Description: placements on a (2, 2) mesh; a name.
+    Expectation: aliases dim_0 and dim_1; names are refused.
+    """
+    layout = _template((2, 2), None)(S(1), S(0))
+    layout.placement_to_tensor_map(2)
+    assert layout.alias_tensor_map == ("dim_1", "dim_0") and layout.alias_name is None and layout.tensor_map == (0, 1)
+    with pytest.raises(ValueError, match="no axis 'dp'"):
+        _template((2, 2), None)("dp", "None")
+
+
+# -- orders of cuts --------------------------------------------------------------------------------------------------
+
+# mesh, order of the axes that cut dim 0, placements
+ORDERS = [
+    ((2, 3), (0, 1), (S(0), S(0))), ((2, 3), (1, 0), (SS(0, 3), S(0))), ((1, 3), (1, 0), (SS(0, 3), S(0))),
+    ((2, 2, 2), (0, 1, 2), (S(0), S(0), S(0))), ((2, 2, 2), (2, 1, 0), (SS(0, 4), SS(0, 2), S(0))),
+    ((2, 2, 2), (1, 2, 0), (SS(0, 4), S(0), S(0))), ((2, 2, 2), (1, 0, 2), (SS(0, 2), S(0), S(0))),
+    ((2, 2, 2), (0, 2, 1), (S(0), SS(0, 2), S(0))), ((2, 2, 2), (2, 0, 1), (SS(0, 2), SS(0, 2), S(0))),
+    ((2, 3, 4), (2, 0), (SS(0, 4), R, S(0))), ((2, 3, 4), (1, 0), (SS(0, 3), S(0), R)),
+]
+
+
+@pytest.mark.parametrize("shape, order, placements", ORDERS)
+def test_a_strided_shard_notes_the_order_of_cuts(shape, order, placements):
+    """
+    Feature: StridedShard.
+    Description: every order of the axes that cut one dim, to placements and back.
+    Expectation: the factor is the product of the sizes of later mesh axes that cut before; both ways.
+    """
+    value = layout_value(_mesh(shape), [order])
+    assert value.placements == placements
+    assert placements_to_value(_mesh(shape), placements, 1) is value
+
+
+@pytest.mark.parametrize("shape", [(1, 2), (2, 1), (1, 1), (1, 2, 1), (2, 1, 2)])
+def test_axes_of_size_one_keep_a_sound_order(shape):
+    """
+    Feature: StridedShard with axes of size 1.
+    Description: every order of cuts on meshes with such axes, to placements and back.
+    Expectation: the layout that comes back gives every rank the same part, though the order may be noted otherwise.
+    """
+    mesh = _mesh(shape)
+    for order in _permutations(len(shape)):
+        value = layout_value(mesh, [order])
+        back = placements_to_value(mesh, value.placements, 1)
+        assert back.placements == value.placements
+        for coordinate in np.ndindex(*shape):
+            assert back.spec((7,)).area(coordinate) == value.spec((7,)).area(coordinate)
+
+
+def _permutations(n: int) -> list:
+    return [(0,)] if n == 1 else [p[:i] + (n - 1,) + p[i:] for p in _permutations(n - 1) for i in range(n)]
+
+
+@pytest.mark.parametrize("shape, placements", [
+    ((2, 3), (SS(0, 2), S(0))), ((2, 3), (SS(0, 6), S(0))), ((2, 3), (SS(0, 3), R)), ((2, 3), (SS(0, 3), S(1))),
+    ((2, 3), (S(0), SS(0, 2))), ((2, 2, 2), (SS(0, 8), S(0), S(0))), ((2, 2, 2), (SS(0, 4), R, S(0))),
+    ((2, 3, 4), (SS(0, 4), S(0), S(0))),
+])
+def test_a_factor_that_disagrees_with_the_order_is_refused(shape, placements):
+    """
+    Feature: StridedShard.
+    Description: factors that no order of the cuts gives.
+    Expectation: LayoutError with the axis, the factor and the sizes.
+    """
+    with pytest.raises(LayoutError, match="split_factor .* disagrees") as caught:
+        placements_to_value(_mesh(shape), placements, 2)
+    assert "axis 'dp'" in str(caught.value) or "axis 'cp'" in str(caught.value)
+
+
+# -- pending ops -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ops, fits", [
+    (("sum", "sum"), True), (("sum", "avg"), True), (("max", "max"), True), (("min", "min"), True), (("prod", "prod"), True),
+    (("all", "all"), True), (("sum", "max"), False), (("avg", "prod"), False), (("max", "min"), False), (("all", "min"), False),
+    (("sum", "all"), False),
+])
+def test_pending_ops_come_from_one_family(ops, fits):
+    """
+    Feature: families of reduce ops.
+    Description: pairs of ops on two axes, by placements and by setters.
+    Expectation: one family is accepted; a mix is refused both ways, and the setter leaves the handle as it was.
+    """
+    layout = _template((2, 2))("None")
+    layout.set_partial_by_dev_axis("dp", ops[0])
+    if fits:
+        layout.set_partial_by_dev_axis("cp", ops[1])
+        assert layout.value is placements_to_value(_mesh((2, 2)), [P(op) for op in ops], 1)
+        return
+    for make in (lambda: layout.set_partial_by_dev_axis("cp", ops[1]),
+                 lambda: placements_to_value(_mesh((2, 2)), [P(op) for op in ops], 1)):
+        with pytest.raises(LayoutError, match="one family"):
+            make()
+    assert layout.partial == [ops[0], None]
+
+
+REFUSED = {
+    "unknown axis": (lambda t: t("xx", "None"), LayoutError, "no axis 'xx'"),
+    "unknown axis in a tuple": (lambda t: t(("dp", "xx")), LayoutError, "no axis 'xx'"),
+    "None for a name": (lambda t: t(None, "dp"), LayoutError, "None"),
+    "index for a name": (lambda t: t(0), LayoutError, "no axis 0"),
+    "axis twice": (lambda t: t("dp", "dp"), LayoutError, "'dp' can cut only one"),
+    "axis twice in a tuple": (lambda t: t(("dp", "dp")), LayoutError, "'dp' can cut only one"),
+    "number of placements": (lambda t: t(S(0), R), LayoutError, "needs 3 placements"),
+    "one placement": (lambda t: t(S(0)), LayoutError, "needs 3 placements"),
+    "shard out of range": (lambda t: t(S(2), R, R).placement_to_tensor_map(2), LayoutError, "out of range"),
+    "negative shard out of range": (lambda t: t(S(-3), R, R).placement_to_tensor_map(2), LayoutError, "out of range"),
+    "shard of a scalar": (lambda t: t(S(0), R, R).placement_to_tensor_map(0), LayoutError, "out of range"),
+    "negative rank": (lambda t: t(S(0), R, R).placement_to_tensor_map(-1), LayoutError, "at least 0"),
+    "ragged": (lambda t: t(RaggedShard((0,), (1, 1)), R, R).placement_to_tensor_map(1), UnsupportedOpError, "ragged"),
+    "map out of range": (lambda t: t("dp").set_tensor_map((3,)), LayoutError, "does not exist"),
+    "op unknown": (lambda t: t("dp").set_partial_by_dev_axis("tp", "mean"), LayoutError, "one of sum"),
+    "op on a cut axis": (lambda t: t("dp").set_partial_by_dev_axis("dp", "sum"), LayoutError, "must be replicate"),
+    "op on an unknown axis": (lambda t: t("dp").set_partial_by_dev_axis("xx", "sum"), MeshError, "no axis 'xx'"),
+    "question about an unknown axis": (lambda t: t("dp").is_dev_axis_apply_shard("xx"), MeshError, "no axis 'xx'"),
+    "shape of another rank": (lambda t: t("dp").value.spec((4, 4)), LayoutError, "does not fit the shape"),
+    "mesh and names": (lambda t: Layout((2, 2), ("dp",), init_backend=False), MeshError, "one name per axis"),
+}
+
+
+@pytest.mark.parametrize("name", list(REFUSED))
+def test_a_layout_that_denotes_nothing_is_refused(name):
+    """
+    Feature: Layout.
+    Description: names, placements, maps and ops that do not fit the mesh (2, 3, 4).
+    Expectation: an error of this package that names what was found.
+    """
+    make, error, text = REFUSED[name]
+    with pytest.raises(error, match=text):
+        make(_template())
+
+
+def test_errors_of_layouts_are_value_errors():
+    """
+    Feature: error types.
+    Description: the hierarchy.
+    Expectation: programs that catch ValueError catch layout and mesh errors.
+    """
+    assert issubclass(LayoutError, ValueError) and issubclass(MeshError, ValueError)
+
+
+# -- slices ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mesh_shape, tensor_map, shape", [
+    ((2,), (0, -1), (4, 3)), ((2, 2), (1, 0), (4, 6)), ((2, 2), ((1, 0),), (8,)), ((2, 2), ((0, 1), -1), (8, 2)),
+    ((3,), (0,), (7,)), ((2, 2), ((1, 0),), (5,)), ((2, 3), (-1, (0, -1)), (2, 7)), ((4,), (0,), (2,)), ((2, 2), (-1,), (3,)),
+])
+def test_slice_areas_are_successive_ceil_cuts(mesh_shape, tensor_map, shape):
+    """
+    Feature: _infer_slice_area_by_rank.
+    Description: every rank's (begin, end) per dim, uneven and empty parts, several axes on one dim.
+    Expectation: numpy's successive ceil cuts; the parts of all ranks cover the tensor equally often.
+    """
+    covered = np.zeros(shape, int)
+    reverse = mesh_shape[::-1]
+    for rank, coordinate in enumerate(np.ndindex(*mesh_shape)):
+        area = _infer_slice_area_by_rank(mesh_shape, tensor_map, rank, shape)
+        expected = []
+        for size, entry in zip(shape, tensor_map):
+            ids = [i for i in (entry if isinstance(entry, tuple) else (entry,)) if i >= 0]
+            begin, length = _cut(size, [reverse[i] for i in ids], [coordinate[::-1][i] for i in ids])
+            expected.append((begin, begin + length))
+        assert area == expected
+        covered[tuple(slice(b, e) for b, e in area)] += 1
+    assert covered.min() == covered.max()
+
+
+def _cut(size, sizes, coordinates):
+    """Successive ceil cuts, by splitting a list of indices."""
+    part = list(range(size))
+    begin = 0
+    for n, c in zip(sizes, coordinates):
+        step = -(-len(part) // n)
+        begin += min(c * step, len(part))
+        part = part[c * step:(c + 1) * step]
+    return begin, len(part)
+
+
+def test_successive_cuts_are_not_one_flat_cut():
+    """
+    Feature: nested cuts.
+    Description: 5 over (2, 2).
+    Expectation: 2, 1, 1, 1, not 2, 2, 1, 0.
+    """
+    spec = layout_value(_mesh((2, 2)), [(0, 1)]).spec((5,))
+    assert [spec.local_shape(c)[0] for c in np.ndindex(2, 2)] == [2, 1, 1, 1]
+    assert [nested_chunk(5, (4,), (c,))[1] for c in range(4)] == [2, 2, 1, 0]
