@@ -168,9 +168,8 @@ _STEPS = {"float32": 8192}  # addends that float16 cannot hold
 
 
 def _split_sum(value, n, step, rng):
-    if value.dtype.itemsize == 1:  # addends over the whole range, as a sum that wraps around may have them
-        info = np.iinfo(value.dtype)
-        parts = [rng.integers(info.min, info.max, value.shape, value.dtype, endpoint=True) for _ in range(n - 1)]
+    if value.dtype.itemsize == 1:
+        parts = [_wrapping(value, rng) for _ in range(n - 1)]
         return _shuffled(parts, _less(value, parts), rng)
     step = step if value.dtype == np.float64 else _STEPS.get(value.dtype.name, 1)
     parts = [(_integers(value.shape, rng) * step).astype(value.dtype) for _ in range(n - 1)]
@@ -179,6 +178,13 @@ def _split_sum(value, n, step, rng):
         opposed = np.isnan(last) & (rng.random(value.shape) < 0.5)
         parts[0], last = np.where(opposed, np.inf, parts[0]), np.where(opposed, -np.inf, last)
     return _shuffled(parts, last, rng)
+
+
+def _wrapping(value, rng):
+    """Addends at the far end of a small integer type, so that the sum of all wraps around."""
+    info = np.iinfo(value.dtype)
+    far = np.where(value > 0, info.min + rng.integers(0, 3, value.shape), info.max - rng.integers(0, 3, value.shape))
+    return np.where(rng.random(value.shape) < 0.7, far, rng.integers(0, 9, value.shape)).astype(value.dtype)
 
 
 def _less(value, parts):

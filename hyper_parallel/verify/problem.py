@@ -186,14 +186,15 @@ class Trial:
         place, problem = self.places[r], self.problem
         tensors = [self._converted(i, values[r], place) for i, values in enumerate(self.locals_in)]
         replaced, form = static_changes(problem, place), local_form(problem.bound, place)
-        empty = empty_letters(problem.bound, place) if form is None else frozenset()
+        empty, idle = empty_letters(problem.bound, place) if form is None else (frozenset(), ())
 
         def local(*arrays):
             if not empty:
                 return problem.call(arrays, replaced, form)
             return _without_stand_in(problem, empty, problem.call(_with_stand_in(problem, empty, arrays), replaced))
 
-        return run(local, tensors, problem.differentiable)
+        outs, pull = run(local, tensors, problem.differentiable)
+        return (outs, _idle(pull, idle)) if pull is not None and idle else (outs, pull)
 
     def _converted(self, i: int, value, place):
         """Zeros are made, never multiplied: inf * 0 is nan."""
@@ -227,14 +228,26 @@ def local_form(bound, place: Place):
 # -- empty shards ----------------------------------------------------------------------------------------------------
 
 
-def empty_letters(bound, place: Place) -> frozenset:
-    """Letters whose cut dimension is empty at this place, where one slice of identity stands in."""
+def empty_letters(bound, place: Place) -> tuple[frozenset, tuple]:
+    """Letters that are reduced and empty at this place, where one slice of identity stands in; and operands that get no
+    gradient because the result is empty though they are not.
+    """
     sig = bound.signature
-    if bound.localize is not None or (len(sig.inputs) == 1 and not sig.reduces):
-        return frozenset()
-    return frozenset(letter for i, (dims, spec) in enumerate(zip(sig.inputs, place.inputs))
-                     for letter, size, local in zip(dims, spec.shape, place.in_shape(i))
-                     if letter is not None and size and not local)
+    empty = {letter for i, (dims, spec) in enumerate(zip(sig.inputs, place.inputs))
+             for letter, size, local in zip(dims, spec.shape, place.in_shape(i))
+             if letter is not None and not local and (size or sig.reduces.get(letter) in (None, "sum"))}
+    kept = {letter for letter in empty if letter not in sig.reduces}
+    idle = tuple(i for i, dims in enumerate(sig.inputs) if kept and not kept & set(dims) and i not in sig.no_grad)
+    return frozenset(empty - kept) if bound.localize is None else frozenset(), idle
+
+
+def _idle(pull, operands: tuple):
+    """The pullback that leaves these operands without gradient."""
+
+    def without(cotangents):
+        return [np.zeros_like(g) if i in operands and g is not None else g for i, g in enumerate(pull(cotangents))]
+
+    return without
 
 
 def _with_stand_in(problem: Problem, empty: frozenset, arrays) -> list:
