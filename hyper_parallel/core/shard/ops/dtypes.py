@@ -18,7 +18,7 @@ _CODES = {30: "bool", 32: "int8", 33: "int16", 34: "int32", 35: "int64", 37: "ui
           40: "uint64", 42: "float16", 43: "float32", 44: "float64", 45: "bfloat16", 46: "float8_e4m3fn",
           47: "float8_e5m2", 48: "hifloat8", 51: "complex64", 52: "complex128"}
 _SAME = {"bool_": "bool", "float": "float32", "half": "float16", "double": "float64", "long": "int64", "int": "int32"}
-# exponent bits of floats, value bits of ints: a cast to as many or more cannot overflow
+# exponent bits of floats, value bits of ints: a cast to as many or more keeps every value
 _EXPONENT = {"float16": 5, "float32": 8, "bfloat16": 8, "float64": 11}
 _SIGNED = {"int8": 7, "int16": 15, "int32": 31, "int64": 63}
 _UNSIGNED = {"uint8": 8, "uint16": 16, "uint32": 32, "uint64": 64}
@@ -39,24 +39,40 @@ def dtype_name(value) -> str | None:
     return _SAME.get(text, text)
 
 
-def keeps_pending(source, target) -> bool:
+def keeps_sums(source, target) -> bool:
     """True when cast(sum_c x_c) is sum_c cast(x_c) up to rounding: no overflow, no truncation, no test for zero.
+
+    Sums of integers are exact modulo the range of their type, so a wider type is another sum: 200 + 100 is 44 in uint8.
 
     Args:
         source: element type of the operand.
         target: element type of the result.
     """
     source, target = dtype_name(source), dtype_name(target)
-    if source is None or target is None:
-        return False
-    if source == target and source != "bool":
-        return True
     if source in _EXPONENT:
         return _EXPONENT.get(target, 0) >= _EXPONENT[source]
+    return source == target and source is not None and source != "bool"
+
+
+def keeps_extrema(source, target) -> bool:
+    """True when the cast keeps every value, or rounds in order, so that it commutes with a pending max or min.
+
+    Args:
+        source: element type of the operand.
+        target: element type of the result.
+    """
+    source, target = dtype_name(source), dtype_name(target)
     if source in _SIGNED:
         return _SIGNED.get(target, 0) >= _SIGNED[source]
-    bits = _UNSIGNED.get(source, 99)
-    return max(_UNSIGNED.get(target, 0), _SIGNED.get(target, 0)) >= bits
+    if source in _UNSIGNED:
+        return max(_UNSIGNED.get(target, 0), _SIGNED.get(target, 0)) >= _UNSIGNED[source]
+    return keeps_sums(source, target)
+
+
+def accumulator(dtype):
+    """The type in which the framework's sums and products of this type accumulate: int64 for ints and booleans."""
+    name = dtype_name(dtype)
+    return name if is_floating(name) else "int64"
 
 
 def is_floating(dtype) -> bool:

@@ -13,37 +13,39 @@
 # limitations under the License.
 """Casts and copies.
 
-A cast to as wide an exponent range or wider passes P(sum), P(avg), P(max), P(min): it is the identity up to rounding.
-Narrowing could overflow an addend that the sum would have cancelled, and float -> int truncates addend by addend, so
-both refuse what is pending. Copies pass everything.
+A float cast to as wide an exponent range or wider passes P(sum), P(avg), P(max), P(min): it is the identity up to
+rounding. Narrowing could overflow an addend that the sum would have cancelled, and float -> int truncates addend by
+addend, so both refuse what is pending. A wider integer type keeps extrema; sums of integers wrap, so they do not pass.
+Copies pass everything.
 """
 from __future__ import annotations
 
 import functools
 
 from hyper_parallel.core.shard.declaration import Bound, Call, Operand, letters
-from hyper_parallel.core.shard.ops.dtypes import dtype_name, keeps_pending
+from hyper_parallel.core.shard.ops.dtypes import dtype_name, keeps_extrema, keeps_sums
 from hyper_parallel.core.shard.ops.nature import LINEAR_MOVE, binder
 from hyper_parallel.core.shard.ops.parallel_ops import declare
 from hyper_parallel.core.shard.rules import Signature
 
 
 @functools.lru_cache(maxsize=512)
-def cast_signature(name: str, ndim: int, kept: bool, same: bool, with_other: int | None = None) -> Signature:
-    """`kept`: pending sums and extrema pass; `same`: nothing is changed; `with_other`: rank of a tensor of the type."""
+def cast_signature(name: str, ndim: int, sums: bool, extrema: bool, same: bool, with_other: int | None) -> Signature:
+    """What passes: pending sums, extrema, all (`same`: nothing is changed). `with_other`: rank of a tensor of the type.
+    """
     x = letters(ndim)
     inputs = (x,) if with_other is None else (x, (None,) * with_other)
     other = frozenset(() if with_other is None else (1,))
-    return Signature(name, inputs, (x,), terms=((0,),) if kept else (), monotone=(1, 0)[:len(inputs)] if kept else (),
-                     movement=same, no_grad=other, shape_only=other)
+    return Signature(name, inputs, (x,), terms=((0,),) if sums else (), movement=same,
+                     monotone=(1, 0)[:len(inputs)] if extrema else (), no_grad=other, shape_only=other)
 
 
 def _cast(call: Call, target, other: int | None = None) -> Bound:
     x = call["input"]
     source, target = dtype_name(x.dtype), dtype_name(target)
     same = target is None or source == target
-    kept = same or keeps_pending(source, target)
-    return Bound(cast_signature(call.name, len(x.shape), kept, same, other), (x.shape,))
+    sums, extrema = same or keeps_sums(source, target), same or keeps_extrema(source, target)
+    return Bound(cast_signature(call.name, len(x.shape), sums, extrema, same, other), (x.shape,))
 
 
 def bind_cast(call: Call) -> Bound:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 from hyper_parallel.core.shard.declaration import Bound, Call, Operand, letters, normal_dim
 from hyper_parallel.core.shard.ops.nature import carried, is_scalar
-from hyper_parallel.core.shard.ops.dtypes import keeps_pending
+from hyper_parallel.core.shard.ops.dtypes import keeps_sums
 from hyper_parallel.core.shard.ops.parallel_ops import declare
 from hyper_parallel.core.shard.rules import Signature
 from hyper_parallel.errors import LayoutError
@@ -164,7 +164,7 @@ def bind_setitem(call: Call) -> Bound:
     dims, linear = None, True
     if isinstance(value, Operand):
         dims = _value_letters(call.name, value, part)
-        linear = value.dtype == x.dtype or keeps_pending(value.dtype, x.dtype)
+        linear = value.dtype == x.dtype or keeps_sums(value.dtype, x.dtype)
     elif not is_scalar(value):
         raise LayoutError(f"{call.name}: the value must be a number or a DTensor. Got {type(value).__name__}.")
     gathered = None if part.gather is None else part.gathered

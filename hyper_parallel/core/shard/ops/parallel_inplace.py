@@ -17,7 +17,7 @@ that of the tensor it is written to, so a target never changes its placements be
 from __future__ import annotations
 
 from hyper_parallel.core.shard.declaration import Bound, Call
-from hyper_parallel.core.shard.ops.dtypes import keeps_pending
+from hyper_parallel.core.shard.ops.dtypes import keeps_sums
 from hyper_parallel.core.shard.ops.nature import (
     LINEAR_MOVE, NONLINEAR, RISING, Nature, added, bind_nature, binder, divided, floor_divided, is_scalar, multiplied,
     selected, subtracted,
@@ -35,7 +35,7 @@ def _filled(call: Call) -> Nature:
 
 def bind_copy(call: Call) -> Bound:
     """The source replaces the target: where both are pending the source's addends do, a replica enters once."""
-    if keeps_pending(call["other"].dtype, call["input"].dtype) or call["other"].dtype == call["input"].dtype:
+    if keeps_sums(call["other"].dtype, call["input"].dtype) or call["other"].dtype == call["input"].dtype:
         nature = Nature(terms=(("input",), ("other",)), movement=True)
     else:
         nature = NONLINEAR

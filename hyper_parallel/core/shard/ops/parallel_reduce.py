@@ -25,7 +25,7 @@ import functools
 import math
 
 from hyper_parallel.core.shard.declaration import Bound, Call, letters, normal_dim, normal_dims
-from hyper_parallel.core.shard.ops.dtypes import is_floating, keeps_pending
+from hyper_parallel.core.shard.ops.dtypes import accumulator, is_floating, keeps_sums
 from hyper_parallel.core.shard.ops.parallel_ops import declare
 from hyper_parallel.core.shard.rules import Signature
 from hyper_parallel.errors import LayoutError
@@ -34,14 +34,14 @@ _COMMUTES = {"max": ("max",), "min": ("min",), "prod": ("prod",), "all": ("all",
 
 
 @functools.lru_cache(maxsize=4096)
-def reduction_signature(name: str, ndim: int, dims: tuple, keepdim: bool, op: str | None, linear=False,
+def reduction_signature(name: str, ndim: int, dims: tuple, keepdim: bool, op: str | None, linear=False, pending=True,
                         outputs=1) -> Signature:
-    """A reduction over `dims`; `op` tells how shards combine, None that they do not."""
+    """A reduction over `dims`; `op` tells how shards combine (None: not at all), `pending` whether pending ops pass."""
     names = letters(ndim)
     x = names if op else tuple(None if i in dims else c for i, c in enumerate(names))
     out = tuple(None if i in dims else c for i, c in enumerate(names) if keepdim or i not in dims)
     return Signature(name, (x,), (out,) * outputs, reduces={names[i]: op for i in dims} if op else {},
-                     terms=((0,),) if linear else (), commutes=_COMMUTES.get(op, ()))
+                     terms=((0,),) if linear and pending else (), commutes=_COMMUTES.get(op, ()) if pending else ())
 
 
 def reduced_shape(shape: tuple, dims: tuple, keepdim: bool) -> tuple:
@@ -58,9 +58,12 @@ def _dims(call: Call) -> tuple:
 
 
 def _keeps(call: Call) -> bool:
-    """Linearity survives the cast that a `dtype` argument asks for."""
-    dtype = call.values.get("dtype")
-    return dtype is None or keeps_pending(call["input"].dtype, dtype)
+    """What is pending survives the cast that a `dtype` argument asks for, or that sums of small integers undergo."""
+    if "dtype" not in call.values:
+        return True
+    source = call["input"].dtype
+    target = accumulator(source) if call["dtype"] is None else call["dtype"]
+    return source is None and call["dtype"] is None or keeps_sums(source, target)
 
 
 def reducer(op: str | None, linear=False, identity=0):
@@ -69,7 +72,7 @@ def reducer(op: str | None, linear=False, identity=0):
     def bind(call: Call) -> Bound:
         x, dims, keepdim = call["input"], _dims(call), bool(call.values.get("keepdim", False))
         _refuse_extras(call)
-        signature = reduction_signature(call.name, len(x.shape), dims, keepdim, op, linear and _keeps(call))
+        signature = reduction_signature(call.name, len(x.shape), dims, keepdim, op, linear, _keeps(call))
         return Bound(signature, (reduced_shape(x.shape, dims, keepdim),), identity=identity)
 
     return bind
@@ -157,8 +160,8 @@ declare("ReduceSum", _PRIMITIVE + " skip_mode=False", _bind_sum)
 declare("MeanExt", _XD, bind_mean, needs_dtype=True)
 declare("DeprecatedMean", _X + " dtype=None", bind_mean, needs_dtype=True)
 declare("ReduceMean", _PRIMITIVE, bind_mean, needs_dtype=True)
-declare("ProdExt", _XD, reducer("prod", identity=1))
-declare("DeprecatedProd", _XD, reducer("prod", identity=1))
+declare("ProdExt", _XD, reducer("prod", identity=1), needs_dtype=True)
+declare("DeprecatedProd", _XD, reducer("prod", identity=1), needs_dtype=True)
 declare("ReduceProd", _PRIMITIVE, reducer("prod", identity=1))
 for _op, _names in {"max": ("ReduceMax", "DeprecatedMax"), "min": ("ReduceMin", "DeprecatedMin")}.items():
     for _name in _names:

@@ -17,7 +17,7 @@ import pytest
 from hyper_parallel.core.dtensor.layout import Layout
 from hyper_parallel.core.dtensor.layout_value import layout_value
 from hyper_parallel.core.shard.declaration import Operand, locate, read
-from hyper_parallel.core.shard.ops.dtypes import dtype_name, keeps_pending
+from hyper_parallel.core.shard.ops.dtypes import dtype_name, keeps_extrema, keeps_sums
 from hyper_parallel.core.shard.ops.parallel_ops_register import get_distributed_op, registered_ops
 from hyper_parallel.errors import LayoutError
 from tests.ut.core.shard.ops.row_harness import mesh_of
@@ -127,21 +127,22 @@ def test_dtype_names(value, name):
     assert dtype_name(value) == name
 
 
-@pytest.mark.parametrize("source, target, kept", [
-    ("float32", "float32", True), ("float32", "bfloat16", True), ("bfloat16", "float32", True),
-    ("float16", "bfloat16", True), ("float16", "float32", True), ("float32", "float64", True),
-    ("float32", "float16", False), ("bfloat16", "float16", False), ("float64", "float32", False),
-    ("float32", "int32", False), ("int32", "float32", False), ("int8", "int32", True), ("int64", "int32", False),
-    ("uint8", "int16", True), ("int8", "uint8", False), ("bool", "int32", False), ("float32", "bool", False),
-    ("bool", "bool", False), (None, "float32", False),
+@pytest.mark.parametrize("source, target, sums, extrema", [
+    ("float32", "float32", True, True), ("float32", "bfloat16", True, True), ("bfloat16", "float32", True, True),
+    ("float16", "bfloat16", True, True), ("float16", "float32", True, True), ("float32", "float64", True, True),
+    ("float32", "float16", False, False), ("bfloat16", "float16", False, False), ("float64", "float32", False, False),
+    ("float32", "int32", False, False), ("int32", "float32", False, False), ("int64", "int32", False, False),
+    ("int64", "int64", True, True), ("int8", "int32", False, True), ("uint8", "int16", False, True),
+    ("int8", "uint8", False, False), ("bool", "int32", False, False), ("float32", "bool", False, False),
+    ("bool", "bool", False, False), (None, "float32", False, False),
 ])
-def test_casts_that_keep_a_pending_sum(source, target, kept):
+def test_casts_that_keep_what_is_pending(source, target, sums, extrema):
     """
     Feature: casts of pending tensors.
-    Description: exponent ranges of floats, value ranges of integers, booleans, unknown types.
-    Expectation: kept where no addend can overflow or be truncated; refused otherwise.
+    Description: exponent ranges of floats, value ranges of integers (whose sums wrap), booleans, unknown types.
+    Expectation: kept where no addend can overflow, wrap or be truncated; refused otherwise.
     """
-    assert keeps_pending(source, target) is kept
+    assert (keeps_sums(source, target), keeps_extrema(source, target)) == (sums, extrema)
 
 
 @pytest.mark.parametrize("name, layouts, extra, dims, partial", [

@@ -89,6 +89,21 @@ def test_mean_of_ints_keeps_whole_dims_only(name, dtype):
             check(Case(name, input=x, dim=0), mesh_of(2), [(placement,)], rng)
 
 
+@pytest.mark.parametrize("name, dtype, shards, kept", [
+    ("SumExt", "int64", "sum", "sum -> sum"), ("SumExt", "int32", "sum", ""),
+    ("ReduceSum", "int32", "sum", "sum -> sum"), ("ProdExt", "int64", "prod", "prod -> prod"),
+    ("ProdExt", "int32", "prod", ""),
+])
+def test_small_ints_are_widened_before_they_are_added(name, dtype, shards, kept):
+    """
+    Feature: sums and products of integers, which accumulate in int64 except in the primitive.
+    Description: integer addends pending in the op of the reduction; sums of integers wrap in their own type.
+    Expectation: pending passes only where the type is not widened; shards combine in any type.
+    """
+    x = (np.arange(20).reshape(5, 4) - 7).astype(dtype)
+    assert sound_rows(Case(name, input=x, dim=0)) == rows(f"S0 -> {shards}; S1 -> S0", kept)
+
+
 def test_sum_into_a_narrower_type_refuses_pending():
     """
     Feature: the dtype argument of sums.
