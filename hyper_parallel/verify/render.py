@@ -15,9 +15,14 @@
 from __future__ import annotations
 
 import html
+import sys
 from collections import Counter
 
 from hyper_parallel.verify.report import KINDS, OpReport, Report
+
+
+MOST_NEEDLESS = 6  # per operation, in the text report
+WIDTH = 150  # of the table, when it is written to a file
 
 
 def grouped_needless(op: OpReport) -> list:
@@ -53,20 +58,26 @@ def findings(report: Report) -> list:
 
 def render_text(report: Report, console=None) -> None:
     """Print the op x placement matrix, needless refusals, findings and totals."""
-    if console is None:
-        console = make_console()
-    if hasattr(console, "rule"):
-        console.print(_table(report))
-    else:
+    console = make_console() if console is None else console
+    if isinstance(console, PlainConsole):
         for line in plain_table(report):
             console.print(line)
+    else:
+        console.print(_table(report))
     for op in report.ops:
         if op.needless:
-            shown = "; ".join(f"{text} [{count}]" for text, count in grouped_needless(op)[:6])
-            console.print(f"needless  {op.name}: {shown}", markup=False) if hasattr(console, "rule") else console.print(
-                f"needless  {op.name}: {shown}")
+            shown = "; ".join(f"{text} [{count}]" for text, count in grouped_needless(op)[:MOST_NEEDLESS])
+            _say(console, f"needless  {op.name}: {shown}")
     for text in [*findings(report), summary(report)]:
-        console.print(text, markup=False, highlight=False) if hasattr(console, "rule") else console.print(text)
+        _say(console, text)
+
+
+def _say(console, text: str) -> None:
+    """Print text as it is: no markup, no colours, no wrapping."""
+    if isinstance(console, PlainConsole):
+        console.print(text)
+    else:
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 class PlainConsole:
@@ -84,7 +95,7 @@ def make_console():
         from rich.console import Console
     except ImportError:
         return PlainConsole()
-    return Console(width=None)
+    return Console() if sys.stdout.isatty() else Console(width=WIDTH)
 
 
 def _columns(op: OpReport) -> list:

@@ -1,0 +1,260 @@
+# Copyright 2026 The hyper_parallel partial-sound fork authors
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+"""The sweep: what is tried, what is refused, what is needlessly refused, and which placements are closed."""
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from hyper_parallel.core.shard.declaration import Bound, Declaration, letters, parse_params
+from hyper_parallel.core.shard.ops.parallel_ops_register import get_distributed_op
+from hyper_parallel.core.shard.rules import R, Signature
+from hyper_parallel.verify import Budget, Pattern, Reference, verify_declaration
+from hyper_parallel.verify.enumerate import MOST_TUPLES, letters_of, orders_of, tuples
+from hyper_parallel.verify.meshes import mesh_of
+from hyper_parallel.verify.problem import Problem, Setting, empty_letters, identity_array
+from hyper_parallel.verify.report import OpReport, Report, RowReport
+from hyper_parallel.verify.tape import plain
+
+ONE_AXIS = Budget(meshes=((2,),), modes=(("uneven",), ()), refusals=0)
+
+
+def made(name: str, signature: Signature, **options):
+    """A declaration of one operand with a fixed signature; its result has the operand's shape."""
+    return Declaration(name, parse_params("input:t"), lambda call: Bound(signature, (call["input"].shape,), **options))
+
+
+def doubled(table=None, **declared):
+    """The declaration of 2 * x on two dimensions, with some of its properties declared."""
+    names = letters(2)
+    return made("Doubled", Signature("Doubled", (names,), (names,), table=table or {}, **declared))
+
+
+DOUBLE = Reference(lambda v: v["input"] * 2, (Pattern("input=ab"),))
+
+
+def test_a_sound_declaration_has_no_findings():
+    """
+    Feature: verify_declaration.
+    Description: a user's operation, 2 * x, declared linear and non-decreasing.
+    Expectation: R, two shards, P(sum), P(avg), P(max), P(min) are rows, forward and backward; P(prod) is refused.
+    """
+    report = verify_declaration(doubled(terms=((0,),), monotone=(1,)), None, DOUBLE, ONE_AXIS)
+    rows = {row.operands[0]: (row.outputs[0], row.backward) for row in report.rows.values()}
+    assert rows == {p: (p, 1) for p in ("R", "S(0)", "S(1)", "P(sum)", "P(avg)", "P(max)", "P(min)")}
+    assert report.ok and not report.needless and report.refused == [("input=ab", ("P(prod)",))]
+
+
+def test_missing_rows_are_called_needless():
+    """
+    Feature: needless refusals.
+    Description: the same operation declared without any property.
+    Expectation: no wrong row, and the four sound rows that it lacks are named.
+    """
+    report = verify_declaration(doubled(), None, DOUBLE, ONE_AXIS)
+    assert report.ok
+    assert {text for _, text in report.needless} == {f"{p} -> {p}" for p in ("P(sum)", "P(avg)", "P(max)", "P(min)")}
+
+
+def test_a_refused_shard_is_called_needless():
+    """
+    Feature: needless refusals.
+    Description: an elementwise operation whose second dimension is declared uncuttable.
+    Expectation: the shard of that dimension is listed.
+    """
+    names = letters(2)
+    signature = Signature("Doubled", ((names[0], None),), ((names[0], None),), terms=((0,),), monotone=(1,))
+    report = verify_declaration(made("Doubled", signature), None, DOUBLE, ONE_AXIS)
+    assert [text for _, text in report.needless] == ["S(1) -> S(1)"]
+
+
+@pytest.mark.parametrize("function,declared,operand", [
+    (lambda v: v["input"] + 1, {"terms": ((0,),)}, "P(sum)"), (lambda v: np.square(v["input"]), {"monotone": (1,)}, "P(max)"),
+    (lambda v: np.flip(v["input"], 0), {}, "S(0)"), (lambda v: -v["input"], {"movement": True}, "P(max)"),
+    (lambda v: np.floor(v["input"]), {"terms": ((0,),)}, "P(avg)"), (lambda v: plain(v["input"]) * 2.0, {}, None)])
+def test_false_properties_are_found_out(function, declared, operand):
+    """
+    Feature: verify_declaration.
+    Description: x + 1 called linear, a square called monotone, a flip called elementwise, a negation called movement,
+        a floor called linear; and, for comparison, a doubling with no claim.
+    Expectation: the placement that the false property opens is reported as wrong; the honest one is not.
+    """
+    report = verify_declaration(doubled(**declared), [Pattern("input=ab")], function, ONE_AXIS)
+    assert any(f"[{operand}]" in w.operands for w in report.wrong) if operand else report.ok
+
+
+def test_a_wrong_gradient_is_found_though_the_value_is_right():
+    """
+    Feature: backward check.
+    Description: a doubling whose share of the cotangent goes missing on all ranks but the first.
+    Expectation: reported as a gradient, with the convention named.
+    """
+    calls = []
+
+    def forgetful(v: dict):
+        calls.append(1)
+        return v["input"] * 2 if len(calls) < 3 else plain(v["input"]) * 2.0
+
+    budget = dataclasses.replace(ONE_AXIS, needless=False)
+    report = verify_declaration(doubled(), [Pattern("input=ab")], forgetful, budget)
+    assert report.wrong and report.wrong[0].what.startswith("gradient of operand 0 (single_loss)")
+
+
+def test_patterns_that_must_be_refused():
+    """
+    Feature: refused patterns.
+    Description: a call that a declaration must refuse, on one that does and on one that does not.
+    Expectation: a refusal is counted; taking the call is a problem.
+    """
+    masked = get_distributed_op("MaskedSelect").declaration
+    refusing = Reference(None, (Pattern("input=ab mask=ab/bool", _refused=True),))
+    assert verify_declaration(masked, None, refusing, ONE_AXIS).refusals == 1
+    report = verify_declaration(doubled(), [Pattern("input=ab", _refused=True)], DOUBLE.function, ONE_AXIS)
+    assert not report.ok and "must refuse" in report.problems[0]
+
+
+def test_a_pattern_that_cannot_run_is_a_problem():
+    """
+    Feature: unchecked patterns.
+    Description: a pattern without the operation's argument.
+    Expectation: not silently skipped.
+    """
+    report = verify_declaration(doubled(), [Pattern("other=ab")], DOUBLE.function, ONE_AXIS)
+    assert not report.ok and "needs the argument 'input'" in report.problems[0]
+
+
+def test_in_place_rows_must_keep_the_targets_layout():
+    """
+    Feature: in-place operations.
+    Description: x *= y, where y is pending and x is not.
+    Expectation: refused in place, a row out of place.
+    """
+    pattern, function = [Pattern("input=ab other=ab")], lambda v: v["input"] * v["other"]
+    found = {}
+    for name in ("Mul", "InplaceMul"):
+        report = verify_declaration(get_distributed_op(name).declaration, pattern, function, ONE_AXIS)
+        found[name] = {row.operands for row in report.rows.values()}
+    assert ("R", "P(sum)") in found["Mul"] and ("R", "P(sum)") not in found["InplaceMul"]
+    assert ("P(sum)", "R") in found["InplaceMul"]
+
+
+# -- enumeration -----------------------------------------------------------------------------------------------------
+
+
+def _problem(name: str, text: str, shape=(2,), sizes=None, **statics) -> Problem:
+    pattern = Pattern(text, **statics)
+    setting = Setting(mesh_of(shape), sizes or pattern.sizes(lambda i: 3))
+    return Problem(get_distributed_op(name).declaration, DOUBLE, pattern, setting)
+
+
+def test_every_tuple_of_two_operands_is_tried():
+    """
+    Feature: enumeration.
+    Description: matmul of two matrices on one axis.
+    Expectation: 8 placements each (R, two shards, five reduce ops of floats), every pair.
+    """
+    assert len(tuples(_problem("MatMulExt", "input=mk other=kn"))) == 64
+
+
+def test_many_operands_keep_every_tuple_that_a_row_can_have():
+    """
+    Feature: enumeration.
+    Description: eight operands of one shape, too many to try every tuple.
+    Expectation: within bounds, and all rows of the full product's kind are there: every letter cut everywhere, and
+        every subset pending.
+    """
+    problem = _problem("AddN", f"tensors=[{','.join(['ab'] * 8)}]")
+    found = set(tuples(problem))
+    assert len(found) <= 2 * MOST_TUPLES
+    assert {(("S", d),) * 8 for d in (0, 1)} <= found
+    assert (("P", "sum"),) + (R,) * 7 in found and (("P", "avg"),) * 8 in found
+
+
+def test_letters_replace_dims():
+    """
+    Feature: enumeration.
+    Description: a placement tuple of matmul as its signature looks it up.
+    Expectation: dims become letters.
+    """
+    problem = _problem("MatMulExt", "input=mk other=kn")
+    assert letters_of(problem, (("S", 1), ("S", 0))) == (("S", "k"), ("S", "k"))
+
+
+def test_every_order_of_a_double_cut():
+    """
+    Feature: enumeration.
+    Description: two operands, both cut twice; one cut twice; none.
+    Expectation: every combination of orders, mesh order first.
+    """
+    s = ("S", 0)
+    assert orders_of([(s, s), (s, s)], 2) == [(False, False), (False, True), (True, False), (True, True)]
+    assert orders_of([(s, R), (s, R)], 2) == [(False, False), (True, False)]
+    assert orders_of([(s, R), (R, s)], 2) == [(False, False)]
+
+
+@pytest.mark.parametrize("identity,dtype,expected", [
+    (0, "float64", 0.0), ("max", "float64", -np.inf), ("min", "int64", np.iinfo("int64").max), ("max", "bool", False),
+    ("min", "bool", True), (1, "float64", 1.0)])
+def test_identities(identity, dtype, expected):
+    """
+    Feature: empty shards.
+    Description: what stands in for an empty shard, by reduction and element type.
+    Expectation: the identity of the reduction.
+    """
+    assert identity_array(identity, (1,), np.dtype(dtype)).tolist() == [expected]
+
+
+def test_empty_reduced_letters_are_padded_and_kept_ones_leave_replicas_idle():
+    """
+    Feature: empty shards.
+    Description: a matmul on a rank whose part of the contracted dimension, or of the rows, is empty.
+    Expectation: the contracted letter is padded; empty rows leave the right operand without gradient.
+    """
+    from hyper_parallel.verify.enumerate import layouts_of
+    from hyper_parallel.verify.problem import Trial
+    found = {}
+    for cut in ((("S", 1), ("S", 0)), (("S", 0), R)):
+        problem = _problem("MatMulExt", "input=mk other=kn", sizes={"m": 1, "k": 1, "n": 2})
+        trial = Trial(problem, layouts_of(problem.mesh, [cut], [2, 2]))
+        found[cut[0][1]] = empty_letters(problem.bound, trial.places[1])
+    assert found == {1: (frozenset("k"), ()), 0: (frozenset(), (1,))}
+
+
+# -- reports ---------------------------------------------------------------------------------------------------------
+
+
+def test_closure_gaps():
+    """
+    Feature: closure.
+    Description: an operation that emits a placement which no operand was tested with.
+    Expectation: the gap is named and makes a complete run fail, but not a partial one.
+    """
+    op = OpReport("Odd", tested={(2, "[R]")}, emitted={(2, "[R]"), (3, "[S(2)]")})
+    report = Report(ops=[op], complete=True)
+    assert report.closure_gaps == [(3, "[S(2)]")] and not report.ok
+    assert dataclasses.replace(report, complete=False).ok
+
+
+def test_row_counts_by_kind_of_placement():
+    """
+    Feature: the matrix.
+    Description: two rows and one refusal.
+    Expectation: counted once per kind that an operand has.
+    """
+    op = OpReport("Odd", refused=[("p", ("S(0)", "P(max)"))])
+    op.rows = {1: RowReport("p", ("S(0)", "S(1)"), ("R",), ("none",) * 2), 2: RowReport("p", ("R", "R"), ("R",), ("none",) * 2)}
+    counts = op.row_counts()
+    assert counts["S"] == [1, 1] and counts["R"] == [1, 0] and counts["P(max)"] == [0, 1]
