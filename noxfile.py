@@ -1,5 +1,5 @@
 # /// script
-# dependencies = ["nox>=2024.10.9"]
+# dependencies = ["nox>=2025.2.9"]
 # ///
 # Copyright 2026 The hyper_parallel partial-sound fork authors
 #
@@ -33,7 +33,7 @@ sys.path.insert(0, str(ROOT))
 # pylint: disable=wrong-import-position
 from contrib import gates, gates_dist, shared_env  # noqa: E402
 
-nox.needs_version = ">=2024.10.9"
+nox.needs_version = ">=2025.2.9"
 nox.options.sessions = ["lint", "ut"]
 nox.options.reuse_existing_virtualenvs = True
 
@@ -60,11 +60,10 @@ def st_cpu(session: nox.Session) -> None:
     _system_tests(session, "cpu", *session.posargs)
 
 
-@nox.session(venv_backend="none")
+@nox.session(venv_backend="none", requires=["ut", "st_cpu"])
 def tests(session: nox.Session) -> None:
-    """Everything a change must pass on a CPU host: ut, then st_cpu."""
-    _unit_tests(session)
-    _system_tests(session, "cpu", *session.posargs)
+    """Everything a change must pass on a CPU host: ut and st_cpu, both run even if one of them fails."""
+    session.log("unit tests and system tests passed")
 
 
 @nox.session(venv_backend="none")
