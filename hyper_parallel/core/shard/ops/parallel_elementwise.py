@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from hyper_parallel.core.shard.declaration import Bound, Call, Operand
 from hyper_parallel.core.shard.ops.nature import (
-    FALLING, NONLINEAR, RISING, Nature, added, bind_nature, binder, divided, floor_divided, lerped, multiplied,
+    FALLING, NONLINEAR, RISING, Nature, added, binder, divided, floor_divided, lerped, multiplied,
     nature_signature, selected, sign_of, subtracted,
 )
 from hyper_parallel.core.shard.ops.parallel_ops import declare

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
+from numbers import Integral
 
 from hyper_parallel.core.shard.declaration import Bound, Call, Operand, letters, normal_dim
 from hyper_parallel.core.shard.ops.nature import carried, is_scalar
@@ -57,28 +58,44 @@ def region(name: str, shape: tuple, index) -> Region:
     Raises:
         LayoutError: for an index out of range, too many indices, or a form without a rule.
     """
-    names, x, out, sizes, local = letters(len(shape)), [], [], [], []
-    gather, gathered = None, ()
+    x, out, sizes, local = [], (), (), []
+    gather = next((i for i in (index if isinstance(index, tuple) else (index,)) if isinstance(i, Operand)), None)
     for item in _expanded(name, shape, index):
-        if item is None:
-            out.append(None), sizes.append(1), local.append(None)
-            continue
-        d = len(x)
-        if isinstance(item, slice):
-            length, whole = _slice_length(item, shape[d])
-            x.append(names[d] if whole else None)
-            out.append(x[d]), sizes.append(length), local.append(slice(None) if whole else item)
-            continue
-        x.append(None)
-        local.append(item)
-        if isinstance(item, (list, tuple)):
-            out.append(None), sizes.append(len(item))
-        elif isinstance(item, Operand):
-            gather, gathered = item, letters(len(item.shape), "i")
-            out.extend(gathered), sizes.extend(item.shape)
-        elif not -shape[d] <= item < shape[d]:
-            raise LayoutError(f"{name}: index {item} is out of range for dimension {d} of the global shape {shape}.")
-    return Region(tuple(x), tuple(out), tuple(sizes), tuple(local), gather, gathered)
+        piece = _NEW if item is None else _piece(name, shape, len(x), item)
+        if item is not None:
+            x.append(piece.own)
+        out, sizes = out + piece.out, sizes + piece.sizes
+        local.append(piece.index)
+    return Region(tuple(x), out, sizes, tuple(local), gather, letters(len(gather.shape), "i") if gather else ())
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """What one item of an index gives: letter of the dimension, letters and sizes of the part, the local item."""
+
+    own: object
+    out: tuple
+    sizes: tuple
+    index: object
+
+
+_NEW = _Piece(None, (None,), (1,), None)
+
+
+def _piece(name: str, shape: tuple, d: int, item) -> _Piece:
+    """Dimension `d` under one item."""
+    if isinstance(item, slice):
+        found = range(shape[d])[item]
+        if found == range(shape[d]):
+            return _Piece(f"d{d}", (f"d{d}",), (len(found),), slice(None))
+        return _Piece(None, (None,), (len(found),), item)
+    if isinstance(item, Operand):
+        return _Piece(None, letters(len(item.shape), "i"), item.shape, item)
+    if isinstance(item, (list, tuple)):
+        return _Piece(None, (None,), (len(item),), item)
+    if not -shape[d] <= item < shape[d]:
+        raise LayoutError(f"{name}: index {item} is out of range for dimension {d} of the global shape {shape}.")
+    return _Piece(None, (), (), item)
 
 
 def _expanded(name: str, shape: tuple, index) -> list:
@@ -102,7 +119,7 @@ def _check_items(name: str, items: list) -> None:
                               f"Use where, masked_fill or select, or index with ints, slices, None, '...' or one "
                               f"tensor of ints.")
     lists = [i for i in items if isinstance(i, (Operand, list, tuple))]
-    if len(lists) > 1 or lists and any(type(i) is int for i in items):
+    if len(lists) > 1 or lists and any(_is_int(i) for i in items):
         raise LayoutError(f"{name}: one tensor or list of indices, with slices beside it, has a rule. Index one "
                           f"dimension after the other: x[0][:, ids].")
     if sum(item is Ellipsis for item in items) > 1:
@@ -112,16 +129,14 @@ def _check_items(name: str, items: list) -> None:
 def _has_rule(item) -> bool:
     """Ints, slices, None, '...', tensors and lists of ints; booleans and masks have none."""
     if isinstance(item, (list, tuple)):
-        return all(type(v) is int for v in item)  # pylint: disable=unidiomatic-typecheck
+        return all(_is_int(v) for v in item)
     if isinstance(item, Operand):
         return item.dtype != "bool"
-    return item is None or item is Ellipsis or isinstance(item, slice) or type(item) is int
+    return item is None or item is Ellipsis or isinstance(item, slice) or _is_int(item)
 
 
-def _slice_length(item: slice, size: int):
-    """(number of elements, whether the dimension passes whole)."""
-    found = range(size)[item]
-    return len(found), found == range(size)
+def _is_int(item) -> bool:
+    return isinstance(item, Integral) and not isinstance(item, bool)
 
 
 # -- getitem, setitem ------------------------------------------------------------------------------------------------
