@@ -65,11 +65,6 @@ def _subsets(count: int, most: int = 10) -> list:
     return [frozenset(s) for k in sizes for s in itertools.combinations(range(count), k)]
 
 
-def letters_of(problem, operands: tuple) -> tuple:
-    """A placement tuple with letters in place of dims, as signatures look rows up."""
-    return tuple(("S", dims[p[1]]) if p[0] == "S" else p for p, dims in zip(operands, problem.signature.inputs))
-
-
 def layouts_of(mesh, axes: list, ndims: list, orders: tuple = ()) -> tuple | None:
     """One layout per operand from one placement tuple per mesh axis.
 

@@ -122,6 +122,7 @@ _DOMAINS = {
     "natural": lambda shape, step, rng: rng.integers(0, 6, shape),
     "bool": lambda shape, step, rng: rng.random(shape) < 0.5,
     "mostly": lambda shape, step, rng: rng.random(shape) < 0.85,
+    "rarely": lambda shape, step, rng: rng.random(shape) < 0.15,
 }
 
 

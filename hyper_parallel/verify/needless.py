@@ -64,7 +64,7 @@ def _problem(sweep, pattern, draw: tuple, problems: dict) -> Problem:
     if draw not in problems:
         shape, mode, seed = draw
         setting = Setting(mesh_of(shape), sizes_for(pattern, shape, mode), seed)
-        problems[draw] = Problem(sweep.declaration, sweep.reference, pattern, setting)
+        problems[draw] = sweep.problem(sweep.declaration, sweep.reference, pattern, setting)
     return problems[draw]
 
 

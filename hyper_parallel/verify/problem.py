@@ -85,8 +85,12 @@ class Problem:
         return self.bound.signature
 
     def infer(self, layouts) -> Inference:
-        """What the rule says of these layouts of the operands."""
+        """What the rule says of these layouts of the operands; an audit of other rules overrides it."""
         return infer(self.signature, list(layouts))
+
+    def refuses(self, operands: tuple) -> bool:
+        """True when a placement tuple on one axis surely has no row, known without the cost of a full refusal."""
+        return self.signature.row(letters_of(self.signature, operands)) is None
 
     def call(self, tensors, replaced=None, form=None):
         """The reference (or a local form) on these arrays, as a tuple of outputs."""
@@ -138,6 +142,11 @@ class Problem:
             rng = seed_of("locals", i, str(layout), layout.dims, *self._key)
             self._locals[key] = realise(self.inputs[i], layout, self.step, rng)
         return self._locals[key]
+
+
+def letters_of(signature, operands: tuple) -> tuple:
+    """A placement tuple with letters in place of dims, as signatures look rows up."""
+    return tuple(("S", dims[p[1]]) if p[0] == "S" else p for p, dims in zip(operands, signature.inputs))
 
 
 def run(function, arrays, differentiate: bool):

@@ -63,7 +63,7 @@ def _smaller(problem: Problem):
 def _failing(problem: Problem, setting: Setting, axes, orders):
     """(trial, mismatch) of the same claim at a setting, or None."""
     try:
-        smaller = Problem(problem.declaration, problem.reference, problem.pattern, setting)
+        smaller = type(problem)(problem.declaration, problem.reference, problem.pattern, setting)
         layouts = layouts_of(problem.mesh, axes, [x.ndim for x in smaller.inputs], orders)
         trial = Trial(smaller, layouts)
         mismatch = check(trial)

@@ -22,7 +22,7 @@ import numpy as np
 from hyper_parallel.core.shard.rules import Convert
 from hyper_parallel.errors import LayoutError
 from hyper_parallel.verify.check import check
-from hyper_parallel.verify.enumerate import layouts_of, letters_of, orders_of, show, tuples, universe
+from hyper_parallel.verify.enumerate import layouts_of, orders_of, show, tuples, universe
 from hyper_parallel.verify.generate import seed_of, sizes_for
 from hyper_parallel.verify.meshes import mesh_of
 from hyper_parallel.verify.needless import needless
@@ -63,10 +63,11 @@ class Sweep:
         declaration: the operation.
         reference: its meaning and patterns.
         budget: how much to check.
+        problem: the class of its problems; one with another `infer` audits other rules than the declaration's.
     """
 
-    def __init__(self, declaration, reference, budget: Budget = FULL):
-        self.declaration, self.reference, self.budget = declaration, reference, budget
+    def __init__(self, declaration, reference, budget: Budget = FULL, problem=Problem):
+        self.declaration, self.reference, self.budget, self.problem = declaration, reference, budget, problem
         self.report = OpReport(declaration.name, approximate=reference.approximate)
 
     def run(self) -> OpReport:
@@ -113,7 +114,7 @@ class Sweep:
 
     def _problem(self, pattern, shape, mode: str) -> Problem:
         setting = Setting(mesh_of(shape), sizes_for(pattern, shape, mode))
-        return Problem(self.declaration, self.reference, pattern, setting)
+        return self.problem(self.declaration, self.reference, pattern, setting)
 
     # -- one axis ------------------------------------------------------------------------------------------------------
 
@@ -122,8 +123,7 @@ class Sweep:
         for x in problem.inputs:
             self.report.tested |= {(x.ndim, f"[{show(p)}]") for p in universe(x.ndim, x.dtype)}
         for operands in tuples(problem):
-            known = operands in rows or operands in refused
-            if known and problem.signature.row(letters_of(problem, operands)) is None:
+            if operands in refused and problem.refuses(operands):
                 continue
             layouts = layouts_of(problem.mesh, [operands], ndims)
             if self._trial(problem, [operands], layouts) is None:

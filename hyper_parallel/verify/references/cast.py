@@ -56,7 +56,8 @@ reference("ToDtype ToDevice", cast, *CAST_PATTERNS, Pattern("input=ab"), differe
 _AS = tuple(Pattern(f"input=ab/{source} other=c/{target}") for source, target in (
     ("digit@float16", "digit@float32"), ("digit@float32", "digit@float16"), ("quarter@float32", "int")))
 reference("TypeAs ToOther", type_as, *_AS, differentiable=False)
-_COPIED = (Pattern("input=abc"), Pattern("input=ab/int"), Pattern("input=ab/bool"), Pattern("input=."))
+_COPIED = (Pattern("input=abc"), Pattern("input=ab/int"), Pattern("input=ab/bool"), Pattern("input=a/bool"),
+           Pattern("input=."))
 reference("Clone Copy Identity Contiguous", lambda v: np.copy(v["input"]), *_COPIED)
 reference("StopGradient Detach", lambda v: plain(v["input"]).copy(), *_COPIED)
 

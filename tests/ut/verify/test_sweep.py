@@ -23,9 +23,9 @@ from hyper_parallel.core.shard.declaration import Bound, Declaration, letters, p
 from hyper_parallel.core.shard.ops.parallel_ops_register import get_distributed_op
 from hyper_parallel.core.shard.rules import R, Signature
 from hyper_parallel.verify import Budget, Pattern, Reference, verify_declaration
-from hyper_parallel.verify.enumerate import MOST_TUPLES, letters_of, orders_of, tuples
+from hyper_parallel.verify.enumerate import MOST_TUPLES, orders_of, tuples
 from hyper_parallel.verify.meshes import mesh_of
-from hyper_parallel.verify.problem import Problem, Setting, empty_letters, identity_array
+from hyper_parallel.verify.problem import Problem, Setting, empty_letters, identity_array, letters_of
 from hyper_parallel.verify.report import OpReport, Report, RowReport
 from hyper_parallel.verify.tape import plain
 
@@ -190,7 +190,7 @@ def test_letters_replace_dims():
     Expectation: dims become letters.
     """
     problem = _problem("MatMulExt", "input=mk other=kn")
-    assert letters_of(problem, (("S", 1), ("S", 0))) == (("S", "k"), ("S", "k"))
+    assert letters_of(problem.signature, (("S", 1), ("S", 0))) == (("S", "k"), ("S", "k"))
 
 
 def test_every_order_of_a_double_cut():
@@ -258,3 +258,31 @@ def test_row_counts_by_kind_of_placement():
     op.rows = {1: RowReport("p", ("S(0)", "S(1)"), ("R",), ("none",) * 2), 2: RowReport("p", ("R", "R"), ("R",), ("none",) * 2)}
     counts = op.row_counts()
     assert counts["S"] == [1, 1] and counts["R"] == [1, 0] and counts["P(max)"] == [0, 1]
+
+
+def test_other_rules_are_audited_through_the_same_sweep():
+    """
+    Feature: audit.
+    Description: a problem class that asks another rule, one which gives every operand's layout to the result, with the
+        declaration of a transpose.
+    Expectation: its wrong shards are found, though the declaration itself is sound.
+    """
+    from hyper_parallel.core.shard.rules import Inference
+    from hyper_parallel.verify.registry import load_references
+    from hyper_parallel.verify.sweep import Sweep
+
+    class Naive(Problem):
+        """Asks a rule that does not know what a transpose is."""
+
+        def infer(self, layouts):
+            """The operand's own layout."""
+            return Inference((layouts[0],), ((),), ((),), (), {})
+
+        def refuses(self, operands):
+            """Nothing is refused."""
+            return False
+
+    declaration, reference = get_distributed_op("TExt").declaration, load_references()["TExt"]
+    wrong = Sweep(declaration, reference, ONE_AXIS, Naive).run().wrong
+    assert {w.operands[0] for w in wrong} == {"[S(0)]", "[S(1)]"}
+    assert Sweep(declaration, reference, ONE_AXIS).run().ok
