@@ -22,7 +22,7 @@ import sys
 import tempfile
 from dataclasses import dataclass
 
-from contrib.checkout import Checkout, Refused
+from contrib.checkout import CLASSES, Checkout, Refused
 
 CHILD = pathlib.Path(__file__).resolve().parent / "child"
 TIME_LIMIT = 300
@@ -98,9 +98,5 @@ def question(operation: Operation, meaning: str, mesh, operands, statics=(), loc
     """
     return {"op": operation.name, "class": operation.class_name, "module": operation.module, "mesh": list(mesh),
             "suffix": operation.suffix, "meaning": meaning, "operands": list(operands), "statics": list(statics),
-            "ask_preprocess": operation.class_name not in _DOCUMENTED, "locals": locals_}
-
-
-# Their first phase takes tensors only; what it makes of them is documented.
-_DOCUMENTED = ("MatMulExtDistributedOp", "MatMulDistributedOp", "BatchMatMulExtDistributedOp",
-               "BatchMatMulDistributedOp", "LinearDistributedOp")
+            # What the first phase of the matmul family makes of its arguments is documented: it is not asked.
+            "ask_preprocess": operation.class_name not in CLASSES, "locals": locals_}

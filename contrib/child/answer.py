@@ -19,6 +19,7 @@ operation, the layouts of its operands and, per rank, their local values; the an
 """
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import inspect
@@ -29,7 +30,12 @@ import sys
 import numpy as np
 import stand_ins
 
+NAMES = "xyz"
 HERE = pathlib.Path(__file__).resolve().parent
+
+
+class _KernelError(Exception):
+    """The kernel itself refused its local arguments."""
 
 
 class _Argument:
@@ -80,10 +86,12 @@ class _Desk:
 
     def __init__(self, layout_module: str, rank: int):
         self.layout_class, self.rank = importlib.import_module(layout_module).Layout, rank
-        self.meaning, self.operations = _meanings(), {}
+        self.meaning, self.operations, self.templates = _meanings(), {}, {}
 
     def answer(self, question: dict) -> dict:
         """Refused, not judged, or output layouts and, where locals are given, local results."""
+        if self.rank >= np.prod(question["mesh"]):
+            return {}
         try:
             op = self._operation(question)
         except Exception as error:  # pylint: disable=broad-exception-caught  # a foreign module may raise anything
@@ -95,6 +103,8 @@ class _Desk:
             return {"refused": _told(error)}
         try:
             return self._judgeable(op, layouts, result, question)
+        except _KernelError as error:
+            return {"refused": str(error)}
         except Exception as error:  # pylint: disable=broad-exception-caught  # here the stand-ins may be at fault
             return {"unjudged": _told(error)}
 
@@ -107,20 +117,25 @@ class _Desk:
     def _layout(self, operand, mesh):
         if operand is None or operand["map"] is None:
             return None
-        names = tuple("xyz"[:len(mesh)])
-        options = {"init_backend": False} if "init_backend" in inspect.signature(self.layout_class).parameters else {}
-        template = self.layout_class(tuple(mesh), names, list(range(int(np.prod(mesh)))), **options)
-        layout = template(*[tuple(entry) if isinstance(entry, list) else entry for entry in operand["map"]])
-        for name, op in zip(names, operand["partial"]):
+        layout = self._template(tuple(mesh))(*[tuple(e) if isinstance(e, list) else e for e in operand["map"]])
+        for name, op in zip(NAMES, operand["partial"]):
             if op:
                 layout.set_partial_by_dev_axis(name, op)
         return layout
+
+    def _template(self, mesh: tuple):
+        if mesh not in self.templates:
+            known = inspect.signature(self.layout_class).parameters
+            options = {"init_backend": False} if "init_backend" in known else {}
+            ranks = list(range(int(np.prod(mesh))))
+            self.templates[mesh] = self.layout_class(mesh, tuple(NAMES[:len(mesh)]), ranks, **options)
+        return self.templates[mesh]
 
     def _infer(self, op, layouts, question):
         statics = list(question["statics"])
         if question["suffix"] == "WithShape":
             statics.append([operand["shape"] for operand in question["operands"]])
-        if len(inspect.signature(op.infer_layout).parameters) == 1:
+        if _count(type(op).infer_layout) == 2:
             return op.infer_layout(self._cache_values(op, layouts, statics, question))
         return op.infer_layout(tuple(layouts), statics)
 
@@ -154,16 +169,25 @@ class _Desk:
     def _implementation(self, op, layouts, result, question):
         def kernel(*arguments, **named):
             plain = [np.asarray(a) if isinstance(a, np.ndarray) or hasattr(a, "numpy") else a for a in arguments]
-            return _tensor(self.meaning(question["meaning"]).function(*plain, *named.values()))
+            try:
+                return _tensor(self.meaning(question["meaning"]).function(*plain, *named.values()))
+            except Exception as error:
+                raise _KernelError(_told(error)) from error
 
         expand = getattr(op, "get_expand_impl", None)
         if expand is None:
             return kernel
-        if len(inspect.signature(expand).parameters) == 3:
+        if _count(type(op).get_expand_impl) == 4:
             made = expand(kernel, result, [*layouts, *question["statics"]])
         else:
             made = expand(kernel, result, tuple(layouts), list(question["statics"]))
         return made or kernel
+
+
+@functools.lru_cache(maxsize=None)
+def _count(function) -> int:
+    """Number of parameters, self included, of the function that decorators wrap."""
+    return len(inspect.signature(function).parameters)
 
 
 def _tensor(value):

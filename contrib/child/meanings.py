@@ -34,11 +34,13 @@ class Form:
         operands: dimensions of each operand as letters; None for an operand that is left out.
         statics: every other argument.
         plain: indices of operands that are given as plain tensors, without a layout.
+        axes: most mesh axes to try; on two, every pair of placements is.
     """
 
     operands: tuple
     statics: tuple = ()
     plain: tuple = ()
+    axes: int = 1
 
 
 @dataclass(frozen=True)
@@ -80,22 +82,22 @@ def _reduction(function):
     return lambda x, dim=None, keepdim=False, *_: function(x, axis=dim, keepdims=bool(keepdim))
 
 
-def _forms(*operands, statics=((),), plain=((),)) -> tuple:
-    return tuple(Form(o, s, p) for o in operands for s in statics for p in plain)
+def _forms(*operands, statics=((),), axes=1) -> tuple:
+    return tuple(Form(o, s, axes=axes) for o in operands for s in statics)
 
 
-_FLAGGED = (Form(("mk", "kn"), (False, False)), Form(("km", "kn"), (True, False)), Form(("mk", "nk"), (False, True)),
+_FLAGGED = (Form(("mk", "kn"), (False, False), axes=2), Form(("km", "kn"), (True, False)), Form(("mk", "nk"), (False, True)),
             Form(("km", "nk"), (True, True)))
 _BATCH_FLAGGED = tuple(Form(tuple("b" + o for o in form.operands), form.statics) for form in _FLAGGED)
 _ALONG = _forms(("ab",), statics=((0, False), (1, False), (1, True)))
 
 MEANINGS = (
-    Meaning("MatMulExt matmul", np.matmul, _forms(("mk", "kn"), ("bmk", "kn"), ("bmk", "bkn")), MATMUL, 2),
+    Meaning("MatMulExt matmul", np.matmul, (*_forms(("mk", "kn"), axes=2), *_forms(("bmk", "kn"), ("bmk", "bkn"))), MATMUL, 2),
     Meaning("MatMul", _flags, _FLAGGED, MATMUL, 2),
-    Meaning("BatchMatMulExt bmm", np.matmul, _forms(("bmk", "bkn")), MATMUL, 2),
+    Meaning("BatchMatMulExt bmm", np.matmul, _forms(("bmk", "bkn"), axes=2), MATMUL, 2),
     Meaning("BatchMatMul", _flags, _BATCH_FLAGGED, MATMUL, 2),
-    Meaning("Dense linear", _linear, (Form(("mk", "nk", None)), Form(("mk", "nk", "n")), Form(("mk", "nk", "n"), (), (2,)),
-                                      Form(("bmk", "nk", "n"))), MATMUL, 2),
+    Meaning("Dense linear", _linear, (Form(("mk", "nk", None)), Form(("mk", "nk", "n"), axes=2),
+                                      Form(("mk", "nk", "n"), plain=(2,)), Form(("bmk", "nk", "n"))), MATMUL, 2),
     Meaning("Mul mul", np.multiply, _forms(("ab", "ab")), factors=2),
     Meaning("Add AddExt add", lambda x, y, alpha=1: x + alpha * y, _forms(("ab", "ab"))),
     Meaning("Sub SubExt sub", lambda x, y, alpha=1: x - alpha * y, _forms(("ab", "ab"))),

@@ -12,8 +12,10 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 """A pytest plugin: the checkout's unit tests run on stand-ins where its framework is missing (`-p pytest_stand_ins`)."""
+import json
 import os
 
 import stand_ins
 
-stand_ins.install(os.getcwd(), stand_ins.FRAMEWORKS, os.environ.get("CHECKOUT_SHELLS", "").split(",")[:-1])
+_NAMES = json.loads(os.environ["CHECKOUT_STAND_INS"])
+stand_ins.install(os.getcwd(), _NAMES["frameworks"], _NAMES["packages"])

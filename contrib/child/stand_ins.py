@@ -58,6 +58,10 @@ class Tensor(np.ndarray):
         """A copy with `value` where the mask is True."""
         return np.where(mask, value, self).astype(self.dtype).view(Tensor)
 
+    def isfinite(self):
+        """Where elements are finite."""
+        return np.isfinite(self)
+
     def new_zeros(self, shape):
         """Zeros of this element type."""
         return np.zeros(shape, self.dtype).view(Tensor)
