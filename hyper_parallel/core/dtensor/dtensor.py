@@ -20,6 +20,7 @@ import importlib
 
 import numpy as np
 from mindspore import Tensor, mint, ops
+from mindspore import dtype as mstype
 
 from hyper_parallel.core.dtensor.boundaries import FanOut, Identity, apply
 from hyper_parallel.core.dtensor.convention import SINGLE_LOSS, gradient_convention
@@ -35,6 +36,7 @@ from hyper_parallel.core.dtensor.steps import run_steps
 from hyper_parallel.core.shard._op_dispatch import SkipDTensorDispatch, dispatch_named, dispatcher
 from hyper_parallel.errors import LayoutError, MeshError, PartialError
 from hyper_parallel.platform.mindspore.fresh import fresh_copy
+from hyper_parallel.platform import recorder
 from hyper_parallel.platform.platform import current_platform
 
 
@@ -99,22 +101,23 @@ class DTensor(DTensorBase):
     # -- making and reading --------------------------------------------------------------------------------------------
 
     @staticmethod
-    def from_local(local_tensor, device_mesh, placements, *, run_check=True, shape=None, stride=None,
+    def from_local(local_tensor, device_mesh, placements, *, run_check=None, shape=None, stride=None,
                    grad_placements=None) -> DTensor:
-        """The DTensor whose parts the ranks hold; no copy, no communication now.
+        """The DTensor whose parts the ranks hold; no copy, and (but for `run_check=True`) no communication now.
 
         Args:
             local_tensor: this rank's part.
             device_mesh: the mesh.
             placements: one placement per mesh axis.
-            run_check: without `shape`, compare local shapes over the mesh before the next collective.
+            run_check: None compares local shapes (without `shape`) over the mesh before the next collective; True
+                also compares the replicas' values now; False checks nothing.
             shape: global shape, for shards that are not equal.
             stride: accepted with `shape`; layouts are contiguous.
             grad_placements: placements of the gradient that is handed back to the local tensor; default: as the
                 layout implies (Shard: shard, Replicate: complete, Partial(sum): complete).
 
         Raises:
-            LayoutError: when placements, local shape and `shape` do not fit.
+            LayoutError: when placements, local shape and `shape` do not fit, or checked replicas differ.
 
         Examples:
             >>> from hyper_parallel import simulate, init_device_mesh, Shard
@@ -129,8 +132,10 @@ class DTensor(DTensorBase):
         values = [plain(v) for v in _locals(local_tensor)]
         layout = _layout_of(device_mesh, placements, values[0].ndim)
         made = _checked(values, layout, shape, DTensor)
-        if shape is None and run_check and device_mesh.size() > 1:
+        if shape is None and run_check is not False and device_mesh.size() > 1:
             current_platform().expect_equal(device_mesh, [tuple(v.shape) for v in values])
+        if run_check:
+            _check_replicas(made)
         if grad_placements is not None:
             made = wrap(_with_gradient(made, grad_placements, forwards=False), made._spec)
         return made
@@ -262,6 +267,21 @@ class DTensor(DTensorBase):
     def type_as(self, other) -> DTensor:
         """This tensor in the element type of `other`."""
         return self.to(other.dtype)
+
+    def set_dtype(self, dtype) -> DTensor:
+        """Change the element type of every part in place; refused for a Partial tensor, whose cast may not commute.
+
+        Raises:
+            PartialError: for a Partial tensor.
+        """
+        if self._spec.layout.is_partial:
+            raise self._unreduced("set_dtype() would cast unreduced addends")
+        with running_local():
+            Tensor.set_dtype(self, dtype)
+            for value in self._locals or ():
+                value.set_dtype(dtype)
+        forget(self)
+        return self
 
     def __pos__(self):
         return self
@@ -414,6 +434,29 @@ def _checked(values: list, layout: LayoutValue, shape, cls) -> DTensor:
                               f"{shape} gives it {expected}. Pass the true global shape: shape=...; shards are ceil-size "
                               f"chunks, the tail short or empty.")
     return wrap_shared(values, spec, cls)
+
+
+def _check_replicas(tensor: DTensor) -> None:
+    """Refuse, on every rank alike, replicas whose values differ from coordinate 0's."""
+    mesh, platform = tensor._spec.mesh, current_platform()
+    values = values_of(tensor)
+    with recorder.phase("check"):
+        firsts = values
+        for axis, placement in enumerate(tensor.placements):
+            if placement.is_replicate() and mesh.mesh_shape[axis] > 1:
+                firsts = platform.broadcast(firsts, mesh, axis, 0)
+        wrong = [Tensor(np.array([not np.array_equal(_array(v), _array(f))], np.int32)) for v, f in zip(values, firsts)]
+        for axis in range(mesh.ndim):
+            if mesh.mesh_shape[axis] > 1:
+                wrong = platform.all_reduce(wrong, mesh, axis, "max")
+    if wrong[0].asnumpy().any():
+        raise LayoutError(f"DTensor.from_local(run_check=True): the replicas of {tensor._spec.layout} differ between ranks. "
+                          f"Make them equal first: distribute_tensor(value, mesh, placements, src_data_rank=0).")
+
+
+def _array(value):
+    """The value as an array that numpy compares; bfloat16 as float32."""
+    return (value.to(mstype.float32) if value.dtype == mstype.bfloat16 else value).asnumpy()
 
 
 def _gradient_layout(layout: LayoutValue) -> LayoutValue:

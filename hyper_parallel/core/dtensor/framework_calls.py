@@ -21,10 +21,12 @@ import functools
 
 from mindspore import Tensor, ops
 from mindspore.graph import api
+from mindspore.train import serialization
 
-from hyper_parallel.core.dtensor.dtensor_base import LOCAL, DTensorBase
+from hyper_parallel.core.dtensor.dtensor_base import LOCAL, DTensorBase, running_local, values_of
 from hyper_parallel.core.shard._op_dispatch import STATE, dispatch_named
-from hyper_parallel.errors import LayoutError, UnsupportedOpError
+from hyper_parallel.errors import LayoutError, PartialError, UnsupportedOpError
+from hyper_parallel.platform.platform import current_platform
 
 
 def _holds(values) -> bool:
@@ -98,8 +100,35 @@ def _wrapped(original, handler):
     return call
 
 
+def _with_parts(original):
+    """Checkpoints hold this rank's part of a DTensor, never a part under the global shape."""
+
+    @functools.wraps(original)
+    def call(*args, **kwargs):
+        with running_local():
+            entries = original(*args, **kwargs)
+        for entry in entries:
+            if isinstance(entry, dict) and isinstance(entry.get("data"), DTensorBase):
+                entry["data"] = _part(entry["name"], entry["data"])
+        return entries
+
+    call.hyper_parallel_wrapped = True
+    return call
+
+
+def _part(name: str, tensor):
+    if tensor._spec.layout.is_partial:
+        raise PartialError(f"save_checkpoint: {name!r} is {tensor._spec.layout}, and an unreduced addend is not its value. "
+                           f"Reduce it first: x.reduce_partial().")
+    platform = current_platform()
+    return values_of(tensor)[platform.positions(tensor._spec.mesh).index(platform.rank())]
+
+
 def install() -> None:
     """Wrap the framework's functions of the table, once per process."""
+    entries = serialization._convert_save_obj_to_param_list
+    if not getattr(entries, "hyper_parallel_wrapped", False):
+        serialization._convert_save_obj_to_param_list = _with_parts(entries)
     for owner, attribute, handler in TABLE:
         original = getattr(owner, attribute)
         if not getattr(original, "hyper_parallel_wrapped", False):

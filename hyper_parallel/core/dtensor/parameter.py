@@ -19,6 +19,7 @@ from mindspore import Parameter, Tensor
 from hyper_parallel.core.dtensor.dtensor import DTensor
 from hyper_parallel.core.dtensor.dtensor_base import LOCAL, forget, plain, running_local, values_of
 from hyper_parallel.errors import LayoutError
+from hyper_parallel.platform.mindspore.fresh import fresh_copy
 
 
 class ParameterDTensor(Parameter, DTensor):
@@ -48,18 +49,27 @@ class ParameterDTensor(Parameter, DTensor):
         Raises:
             LayoutError: when a plain tensor has another shape than this rank's part.
         """
-        spec = self._spec
+        spec, locals_ = self._spec, None
         if isinstance(data, DTensor):
-            spec, data = data._spec, values_of(data)[0]
+            spec, values = data._spec, values_of(data)
+            locals_ = None if data._locals is None else tuple(fresh_copy(v).to(self.dtype) for v in values)
+            data = values[0]
+        elif self._locals is not None:
+            raise LayoutError(f"In a simulation a parameter holds the parts of all ranks, and one plain tensor is none of "
+                              f"them. Distribute the whole value: p.set_data(distribute_tensor(value, mesh, p.placements)).")
         elif isinstance(data, Tensor) and not slice_shape and tuple(data.shape) != tuple(plain(self).shape):
             raise LayoutError(f"Parameter {self.name!r} holds a part of shape {tuple(plain(self).shape)} of the global shape "
                               f"{spec.shape}. Got {tuple(data.shape)}. Distribute the whole value first: "
                               f"p.set_data(distribute_tensor(value, mesh, p.placements)).")
         with running_local():
             Parameter.set_data(self, data, slice_shape)
-        self._spec = spec
+        self._spec, self._locals = spec, locals_
         forget(self)
         return self
+
+    def assign_value(self, value):
+        """As `set_data`."""
+        return Tensor.assign_value(self, value) if LOCAL.active else self.set_data(value)
 
     def __deepcopy__(self, memo):
         made = type(self)(self._copied(), name=self.name, requires_grad=self.requires_grad)

@@ -29,9 +29,8 @@ from types import MappingProxyType
 from hyper_parallel.platform.mindspore import (cpu_kernels_attention, cpu_kernels_inplace, cpu_kernels_matmul,
                                                cpu_kernels_movement, cpu_kernels_norm, cpu_kernels_pointwise,
                                                cpu_kernels_random, cpu_kernels_reduce)
-from hyper_parallel.platform.mindspore.cpu_kernels_empty import empty_safe
 
-__all__ = ["SUBSTITUTES", "empty_safe", "substitute"]
+__all__ = ["SUBSTITUTES", "substitute"]
 
 _FAMILIES = (cpu_kernels_matmul, cpu_kernels_pointwise, cpu_kernels_norm, cpu_kernels_movement, cpu_kernels_reduce,
              cpu_kernels_random, cpu_kernels_inplace, cpu_kernels_attention)

@@ -98,6 +98,13 @@ def in_place(function):
     return run
 
 
+def set_item(x, index, value):
+    """Assignment by index, refused where its gradient would be wrong."""
+    _check_target(x, *([value] if hasattr(value, "_requires_grad") else []))
+    x[index] = value
+    return x
+
+
 def copy(x, source, non_blocking=False):
     """copy_, which on CPU works on whole tensors and is lost on views."""
     del non_blocking
@@ -148,7 +155,7 @@ def _fill_diagonal(x, fill_value, wrap=False):
 
 
 TABLE = {
-    "InplaceCopy": copy,
+    "SetItem": set_item, "InplaceCopy": copy,
     "InplaceAddExt": in_place(mint.add), "InplaceAddsExt": in_place(mint.add),
     "InplaceSubExt": in_place(mint.sub), "InplaceSubScalar": in_place(mint.sub),
     "InplaceMul": in_place(mint.mul), "InplaceMuls": in_place(mint.mul),

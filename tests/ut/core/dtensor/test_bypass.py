@@ -21,8 +21,8 @@ import pytest
 from mindspore import Parameter, Tensor, mint, ops
 
 from hyper_parallel import (
-    DTensor, HyperParallelError, Partial, Replicate, Shard, SkipDTensorDispatch, denote, distribute_tensor,
-    implicit_replication, init_device_mesh, simulate,
+    DTensor, HyperParallelError, Partial, Replicate, Shard, SkipDTensorDispatch, UnsupportedOpError, denote,
+    distribute_tensor, implicit_replication, init_device_mesh, simulate, value_and_grad,
 )
 
 X = np.random.default_rng(2).integers(-6, 7, (4, 8)).astype("float32")
@@ -125,6 +125,33 @@ def test_assignment_by_index_changes_the_distributed_value(mesh):
     r[0], r[1:3, 2] = 1.0, 7.0
     want[0], want[1:3, 2] = 1, 7
     assert np.array_equal(_value(r), want)
+
+
+def test_assignment_inside_a_gradient_is_exact_or_refused(mesh):
+    """
+    Feature: __setitem__ inside a differentiated function.
+    Description: into a whole tensor, and into a view of one, whose gradient the framework gets wrong.
+    Expectation: exact gradients of target and value; the view is refused.
+    """
+    x, v = _put(mesh, Shard(0)), _put(mesh, Shard(0), X[:, 0].copy())
+
+    def whole(x, v):
+        y = x * 2
+        y[:, 1] = v * 3
+        return (y * y).sum()
+
+    _, (gx, gv) = value_and_grad(whole, (0, 1))(x, v)
+    want = 8 * X
+    want[:, 1] = 0
+    assert np.array_equal(_value(gx), want) and np.array_equal(_value(gv), 18 * X[:, 0])
+
+    def view(x, v):
+        y = (x * 2).T
+        y[1] = v
+        return (y * y).sum()
+
+    with pytest.raises(UnsupportedOpError, match="view"):
+        value_and_grad(view, (0, 1))(x, v)
 
 
 def test_a_partial_keeps_scalar_assignment_sound(mesh):
