@@ -198,5 +198,3 @@ def test_case_of_group_c_gives_the_global_value(case_id):
     Expectation: the numpy value on the global data on every rank, or a refusal where the case accepts one.
     """
     assert outcome(case_id)
-
-

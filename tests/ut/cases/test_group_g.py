@@ -118,6 +118,19 @@ def full_value_is_a_collective(job: Job):
     assert "every rank" in DTensor.full_tensor.__doc__
 
 
+@program("C126")
+def replicas_that_differ(job: Job):
+    """A check, which has to communicate, refuses them; a source rank makes them equal; else own parts count."""
+    d = job.data.d
+    with pytest.raises(LayoutError, match="src_data_rank=0"):
+        job.parts(d, "R", run_check=True)
+    equal = job.parts([d[0], d[0]], "R", run_check=True)
+    sent = {f"from_rank0@{p}": distribute_tensor(Tensor(d[0]), job.mesh, placements_of(p), src_data_rank=0)
+            for p in ("R", "S(0)")}
+    own = distribute_tensor(job.parts(d, "R"), job.mesh, [Shard(0)])
+    return sent | {"from_rank0@checked": equal, "source_none_shard": own}
+
+
 @program("C127")
 def fewer_heads_than_ranks(job: Job):
     """Two heads cannot be cut in four: refused at the view, right once whole; four heads can."""
