@@ -119,13 +119,13 @@ def check_backward(trial: Trial) -> Mismatch | None:
     """Gradients of every floating operand, in both conventions, against their labels."""
     if not backward_applies(trial):
         return None
-    before = None
+    before, pulled = [], []
     for convention in CONVENTIONS:
         cotangents = [local_cotangents(trial, j, convention) for j in range(len(trial.inference.outputs))]
-        if before is None or not _same(before[0], cotangents):
+        if not _same(before, cotangents):
             pulled = [pull([None if g is None else g[r] for g in cotangents]) for r, (_, pull) in enumerate(trial.runs)]
-            before = (cotangents, pulled)
-        found = _check_convention(trial, convention, before[1])
+            before = cotangents
+        found = _check_convention(trial, convention, pulled)
         if found:
             return found
     return None
@@ -138,8 +138,10 @@ def backward_applies(trial: Trial) -> bool:
             and all(pull is not None for _, pull in trial.runs))
 
 
-def _same(a, b) -> bool:
-    return all(x is y or (x is not None and y is not None and all(p is q for p, q in zip(x, y))) for x, y in zip(a, b))
+def _same(a: list, b: list) -> bool:
+    """The very same arrays, so that one pullback serves both conventions."""
+    flat_a, flat_b = ([v for per_rank in c if per_rank is not None for v in per_rank] for c in (a, b))
+    return len(a) == len(b) and len(flat_a) == len(flat_b) and all(p is q for p, q in zip(flat_a, flat_b))
 
 
 def local_cotangents(trial: Trial, j: int, convention: str):
@@ -168,12 +170,12 @@ def local_gradients(trial: Trial, g: np.ndarray, layout, values, convention: str
     cache = trial.problem.__dict__.setdefault("_cotangents", {})
     parts = cache.get(key)
     if parts is None:
-        parts = cache[key] = _shared_out(trial, g, layout, convention)
+        parts = cache[key] = _shared_out(g, layout, convention)
     masks = attained(layout, values)
     return parts if masks is None else [part * mask for part, mask in zip(parts, masks)]
 
 
-def _shared_out(trial: Trial, g, layout, convention: str) -> list:
+def _shared_out(g, layout, convention: str) -> list:
     for axis, op in enumerate(layout.partial):
         if op == "avg":
             g = g / layout.mesh.mesh_shape[axis]
@@ -256,4 +258,3 @@ def _against_label(trial: Trial, i: int, g, grads: list, convention: str) -> Mis
         if not agree(found, right, trial.problem.approximate, magnitude):
             return Mismatch(what, right, found, "" if found.shape == right.shape else "wrong shape", r)
     return None
-

@@ -41,22 +41,24 @@ def tuples(problem) -> list:
 
 def _plausible(problem, choices) -> list:
     """For many operands: a letter cut wherever it occurs, or any subset of operands pending, and random ones."""
-    count, found = len(choices), {}
-    for op in REDUCE_OPS:
-        for chosen in _subsets(count):
-            found[tuple(("P", op) if i in chosen else R for i in range(count))] = None
-    inputs = problem.signature.inputs
+    whole = (R,) * len(choices)
+    found = [pended for op in REDUCE_OPS for pended in _pending(whole, op)]
     for letter in problem.signature.letters():
-        cut = tuple(("S", dims.index(letter)) if letter in dims else R for dims in inputs)
-        found[cut] = None
-        free = [i for i, p in enumerate(cut) if p == R]
-        for chosen in _subsets(len(free), 2):
-            found[tuple(("P", "sum") if p == R and free.index(i) in chosen else p for i, p in enumerate(cut))] = None
+        cut = tuple(("S", dims.index(letter)) if letter in dims else R for dims in problem.signature.inputs)
+        found += _pending(cut, "sum", 2)
     rng = seed_of("tuples", problem.declaration.name, str(problem.pattern))
-    for _ in range(MOST_TUPLES // 2):
-        found[tuple(c[rng.integers(len(c))] for c in choices)] = None
-    allowed = [set(c) for c in choices]
-    return [t for t in found if all(p in a for p, a in zip(t, allowed))]
+    found += [tuple(c[rng.integers(len(c))] for c in choices) for _ in range(MOST_TUPLES // 2)]
+    return [t for t in dict.fromkeys(found) if all(p in c for p, c in zip(t, choices))]
+
+
+def _pending(base: tuple, op: str, most: int = 10) -> list:
+    """`base` with every subset of its replicas pending in `op`."""
+    free = [i for i, p in enumerate(base) if p == R]
+    made = []
+    for chosen in _subsets(len(free), most):
+        pended = {free[k] for k in chosen}
+        made.append(tuple(("P", op) if i in pended else p for i, p in enumerate(base)))
+    return made
 
 
 def _subsets(count: int, most: int = 10) -> list:

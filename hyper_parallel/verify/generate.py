@@ -13,8 +13,8 @@
 # limitations under the License.
 """Global values, and per-rank values that stand for them, chosen so that no rank holds the answer.
 
-All numbers are dyadic (integers over a power of two) and multiples of the product of the mesh axes and of the sizes that
-a mean divides by: sums, products, means and their gradients are then exact in float64, and so are comparisons.
+All numbers are dyadic (integers over a power of two) and multiples of the product of the mesh axes and of the extents
+that a mean divides by: sums, products, means and their gradients are then exact in float64, and so are comparisons.
 """
 from __future__ import annotations
 
@@ -231,11 +231,11 @@ def _split_min(value, n, step, rng):
     return _split_max(value, n, step, rng, sign=-1)
 
 
-def _split_all(value, n, step, rng):
+def _split_all(value, n, _step, rng):
     return _split_bool(~value, n, rng, flip=True)
 
 
-def _split_prod(value, n, step, rng):
+def _split_prod(value, n, _step, rng):
     if value.dtype.kind != "f":
         signs = [rng.choice(np.array([-1, 1], value.dtype), value.shape) for _ in range(n - 1)]
         return _shuffled(signs, np.asarray(value * np.prod(signs, 0, dtype=value.dtype)), rng)

@@ -11,7 +11,7 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
-"""numpy forms of the local kernels that rules name: form name -> function of (canonical parameters, **form arguments)."""
+"""numpy forms of the local kernels that rules name: form name -> function of (parameter values, **form arguments)."""
 from __future__ import annotations
 
 KERNELS: dict = {}

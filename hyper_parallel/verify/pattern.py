@@ -15,7 +15,7 @@
 
 A pattern is text plus static arguments: `Pattern("input=mk other=kn")`, `Pattern("input=ab", dim=-1, keepdim=True)`.
 A tensor is `name=dims[/domain]`; dims are letters, digits are literal sizes ("1" broadcasts), "." is a 0-d tensor;
-a list of tensors is `name=[ab,ab]`. A static argument that depends on sizes is a function of the sizes: `lambda s: ...`.
+a list of tensors is `name=[ab,ab]`. A static argument may be a function of the sizes: `lambda s: (s["a"], -1)`.
 """
 from __future__ import annotations
 

@@ -13,8 +13,8 @@
 # limitations under the License.
 """One concrete call to check: global values, the bound rule, and how one rank runs its part of it.
 
-Everything that the dispatcher does to a call happens here in numpy: conversions of replicas, static arguments localised,
-local forms, the stand-in for empty shards.
+Everything that the dispatcher does to a call happens here in numpy: conversions of replicas, static arguments that
+differ by rank, local forms, the stand-in for empty shards.
 """
 from __future__ import annotations
 

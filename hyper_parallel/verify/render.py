@@ -39,10 +39,11 @@ def summary(report: Report) -> str:
     """One line of totals."""
     t = report.totals()
     state = "every row exact" if report.ok else f"{t['wrong']} wrong rows, {len(report.problems)} problems"
-    return (f"{state}: {t['ops']} ops, {t['patterns']} patterns, {t['rows']} rows ({t['approximate_rows']} within 4 ulp), "
-            f"{t['cases']} cases, {t['gradients']} with gradients, {t['refusals']} refusals, {t['refused_pairs']} refused "
-            f"pairs, {t['needless']} needless refusals, {report.seconds:.1f} s on meshes "
-            + ", ".join("x".join(map(str, m)) for m in report.meshes))
+    meshes = ", ".join("x".join(map(str, m)) for m in report.meshes)
+    return (f"{state}: {t['ops']} ops, {t['patterns']} patterns, {t['rows']} rows ({t['approximate_rows']} within 4 "
+            f"ulp), {t['cases']} cases, {t['gradients']} with gradients, {t['refusals']} refusals, "
+            f"{t['refused_pairs']} refused pairs, {t['needless']} needless refusals, {report.seconds:.1f} s on meshes "
+            f"{meshes}")
 
 
 def findings(report: Report) -> list:

@@ -89,8 +89,8 @@ def message(trial: Trial, mismatch: Mismatch) -> str:
     claim = ", ".join(f"{name} {layout}" for name, layout in zip(names, trial.layouts))
     results = ", ".join(str(layout) for layout in trial.inference.outputs)
     sizes = ", ".join(f"{k}={v}" for k, v in problem.setting.sizes.items())
-    lines = [f"Wrong rule: {problem.declaration.name} with {claim} -> {results} on mesh {problem.mesh.mesh_shape} is not "
-             f"sound ({mismatch.what}).",
+    lines = [f"Wrong rule: {problem.declaration.name} with {claim} -> {results} on mesh {problem.mesh.mesh_shape} is "
+             f"not sound ({mismatch.what}).",
              f"  call: {problem.pattern}" + (f"  with {sizes}" if sizes else "") + _converted(trial, names)]
     for name, layout, value, locals_ in zip(names, trial.layouts, problem.inputs, trial.locals_in):
         lines.append(f"  {name} = {text(value)}, held as {layout}: {_per_rank(locals_)}")

@@ -59,7 +59,7 @@ class Tracked(NDArrayOperatorsMixin):
             return _matmul(*inputs)
         return _elementwise(ufunc, inputs)
 
-    def __array_function__(self, func, types, args, kwargs):
+    def __array_function__(self, func, _types, args, kwargs):
         if func in _MOVEMENT:
             return _moved(func, args, kwargs)
         if func in _FLAT:
@@ -276,7 +276,7 @@ def _kept(array, axis, ndim: int):
     return np.expand_dims(array, _axes(axis, ndim))
 
 
-def _sum(a, axis=None, dtype=None, out=None, keepdims=False, **_):
+def _sum(a, axis=None, keepdims=False, **_):
     value = np.sum(a.value, axis, keepdims=keepdims)
 
     def pull(g):
@@ -285,7 +285,7 @@ def _sum(a, axis=None, dtype=None, out=None, keepdims=False, **_):
     return Tracked(value, ((a, pull),))
 
 
-def _mean(a, axis=None, dtype=None, out=None, keepdims=False, **_):
+def _mean(a, axis=None, keepdims=False, **_):
     count = np.prod([a.shape[i] for i in _axes(axis, a.ndim)], dtype=float)
     return _sum(a, axis, keepdims=keepdims) / count
 
@@ -293,7 +293,7 @@ def _mean(a, axis=None, dtype=None, out=None, keepdims=False, **_):
 def _extreme(function):
     """amax or amin: elements that attain it share the cotangent evenly."""
 
-    def rule(a, axis=None, out=None, keepdims=False, **_):
+    def rule(a, axis=None, keepdims=False, **_):
         value = function(a.value, axis, keepdims=True)
         hit = a.value == value
         share = hit / np.sum(hit, axis, keepdims=True)
@@ -306,7 +306,7 @@ def _extreme(function):
     return rule
 
 
-def _prod(a, axis=None, dtype=None, out=None, keepdims=False, **_):
+def _prod(a, axis=None, keepdims=False, **_):
     """The product of all the others, element by element, so that zeros stay exact."""
     axes = _axes(axis, a.ndim)
 

@@ -138,6 +138,18 @@ class NoGradient(Boundary):
         return [zeros(g) for g in grads]
 
 
+class FanIn(Boundary):
+    """The one value of equal replicas: the first position's in a simulation, its own in a real process."""
+
+    def forward(self, values, ctx=None):
+        return values[:1]
+
+    def backward(self, grads, ctx):
+        """One logical loss reaches every replica; per-rank parts reach the one replica that was read."""
+        rest = [grads[0]] if self.single else [zeros(grads[0])]
+        return grads + rest * (len(self.coordinates) - 1)
+
+
 class FanOut(Boundary):
     """One whole value to every position: each its own copy in a simulation, itself in a real process."""
 

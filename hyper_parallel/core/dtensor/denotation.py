@@ -39,7 +39,8 @@ def denote(locals_, layout) -> np.ndarray:
         layout: a Layout or LayoutValue.
 
     Raises:
-        LayoutError: when replicas differ, the number of locals does not fit, or local shapes cannot be joined.
+        LayoutError: when replicas differ, the number of locals does not fit, or local shapes are not what the layout
+            gives each rank.
 
     Examples:
         >>> from hyper_parallel.core.dtensor.layout import Layout
@@ -54,6 +55,22 @@ def denote(locals_, layout) -> np.ndarray:
     if len(locals_) != mesh.size():
         raise LayoutError(f"A mesh of {mesh.size()} ranks needs {mesh.size()} local values. Got {len(locals_)}.")
     values = dict(zip(np.ndindex(*mesh.mesh_shape), locals_))
+    try:
+        whole = _whole(values, layout)
+    except ValueError as error:
+        raise LayoutError(f"Local values of shapes {[v.shape for v in locals_]} cannot be joined under {layout}: "
+                          f"{error}.") from None
+    spec = layout.spec(whole.shape)
+    for coordinate, value in values.items():
+        if value.shape != spec.local_shape(coordinate):
+            raise LayoutError(f"Under {layout} of a tensor of shape {whole.shape} the rank at {coordinate} holds ceil-size "
+                              f"chunks, shape {spec.local_shape(coordinate)}. Got {value.shape}.")
+    return whole
+
+
+def _whole(values: dict, layout) -> np.ndarray:
+    """Join from the innermost cut outwards, reduce what is pending, and check what is replicated."""
+    mesh = layout.mesh
     for dim, axes in enumerate(layout.dims):
         for axis in reversed(axes):
             values = _collapse(values, axis, lambda v, d=dim: np.concatenate(v, d))

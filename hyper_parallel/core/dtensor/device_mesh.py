@@ -90,7 +90,8 @@ class DeviceMesh:
         self._root = _root
         # For each axis, the axes of the root mesh that it spans (several after flatten), outermost first.
         self._root_dims = _root_dims or tuple((i,) for i in range(self.ndim))
-        self._flattened: dict[str, DeviceMesh] = {}
+        self._flattened: dict[str, tuple] = {}  # at a root: name -> the root axes that the flattened axis spans
+        self._flat_meshes: dict[tuple, DeviceMesh] = {}  # (name, rank that asked) -> its mesh
         self.identity = self._intern()
         if _root is None:
             current_platform().check_ranks(self)
@@ -137,7 +138,7 @@ class DeviceMesh:
     @property
     def sub_mesh(self) -> dict:
         """The flattened meshes registered at the root, by name."""
-        return dict(self.root_mesh._flattened)
+        return self.get_flatten_mapping()
 
     def size(self, mesh_dim=None) -> int:
         """Number of ranks in all, or along one axis (index or name)."""
@@ -264,7 +265,7 @@ class DeviceMesh:
             RuntimeError: when the axis is left out on an N-D mesh, or no process group is initialised.
         """
         if isinstance(mesh_dim, str) and mesh_dim in self.root_mesh._flattened:
-            return self.root_mesh._flattened[mesh_dim].get_group()
+            return self.root_mesh._flat(mesh_dim).get_group()
         axis = self._only_axis(mesh_dim, "get_group")
         return current_platform().group(self.ranks_along(axis, self.rank))
 
@@ -308,7 +309,7 @@ class DeviceMesh:
         if name in self.mesh_dim_names:
             return self._root_dims[self.mesh_dim_names.index(name)]
         if name in self.root_mesh._flattened:
-            return self.root_mesh._flattened[name]._root_dims[0]
+            return self.root_mesh._flattened[name]
         raise KeyError(f"The mesh has no axis {name!r}; its axes are {self.mesh_dim_names}.")
 
     def __getitem__(self, names) -> DeviceMesh:
@@ -339,13 +340,17 @@ class DeviceMesh:
         root = self.root_mesh
         if root.mesh_dim_names is not None and mesh_dim_name in root.mesh_dim_names:
             raise MeshError(f"{mesh_dim_name!r} is already an axis of the mesh {root.mesh_dim_names}.")
-        dims = (tuple(a for d in self._root_dims for a in d),)
-        known = root._flattened.get(mesh_dim_name)
-        if known is not None and known._root_dims != dims:
+        dims = tuple(a for d in self._root_dims for a in d)
+        if root._flattened.setdefault(mesh_dim_name, dims) != dims:
             raise MeshError(f"{mesh_dim_name!r} already names another flattened mesh of this root.")
-        if known is None:
-            root._flattened[mesh_dim_name] = self._derive(dims, (mesh_dim_name,))
-        return root._flattened[mesh_dim_name]
+        return root._flat(mesh_dim_name)
+
+    def _flat(self, name: str) -> DeviceMesh:
+        """The flattened mesh of this name that holds this process."""
+        key = (name, self._own_rank())
+        if key not in self._flat_meshes:
+            self._flat_meshes[key] = self._derive((self._flattened[name],), (name,))
+        return self._flat_meshes[key]
 
     _flatten = flatten
 
@@ -374,11 +379,20 @@ class DeviceMesh:
 
     def get_flatten_mapping(self) -> dict:
         """The flattened meshes of the root, by name."""
-        return self.root_mesh._flattened
+        root = self.root_mesh
+        return {name: root._flat(name) for name in root._flattened}
 
     def add_flatten_mapping(self, name: str, mesh: DeviceMesh) -> None:
-        """Register a flattened mesh at the root."""
-        self.root_mesh._flattened[name] = mesh
+        """Register a 1-D mesh of the same root as a flattened axis.
+
+        Raises:
+            MeshError: when the mesh is of another root or has several axes.
+        """
+        if mesh.root_mesh != self.root_mesh or mesh.ndim != 1:
+            raise MeshError(f"A flattened axis must be a 1-D mesh of the same root. Got {mesh}.")
+        root = self.root_mesh
+        root._flattened[name] = mesh._root_dims[0]
+        root._flat_meshes[name, root._own_rank()] = mesh
 
     def get_global_shape(self, local_shape, tensor_map) -> tuple:
         """Global shape of equal shards: each dim times the sizes of the axes in its (reversed-index) map entry."""

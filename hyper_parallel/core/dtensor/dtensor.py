@@ -22,7 +22,7 @@ import numpy as np
 from mindspore import Tensor, mint, ops
 from mindspore import dtype as mstype
 
-from hyper_parallel.core.dtensor.boundaries import FanOut, Identity, apply
+from hyper_parallel.core.dtensor.boundaries import FanIn, FanOut, Identity, apply
 from hyper_parallel.core.dtensor.convention import SINGLE_LOSS, gradient_convention
 from hyper_parallel.core.dtensor.device_mesh import DeviceMesh
 from hyper_parallel.core.dtensor.dtensor_base import (
@@ -46,7 +46,10 @@ def _locals(local) -> list:
         if not isinstance(local, (tuple, list)):
             raise LayoutError("In a simulation a local value is a tuple with one tensor per rank of the mesh. "
                               f"Got {type(local).__name__}.")
-        return [v if isinstance(v, Tensor) else Tensor(v) for v in local]
+        values = [v if isinstance(v, Tensor) else Tensor(v) for v in local]
+        if len({v.dtype for v in values}) > 1:
+            raise LayoutError(f"Local tensors of one DTensor must have one element type. Got {[str(v.dtype) for v in values]}.")
+        return values
     if not isinstance(local, Tensor):
         raise TypeError(f"A local value must be a mindspore.Tensor. Got {type(local).__name__}: Tensor(value).")
     return [local]
@@ -63,6 +66,27 @@ def _layout_of(mesh: DeviceMesh, placements, ndim: int) -> LayoutValue:
             raise LayoutError(f"Axis names are given per tensor dimension: {ndim} are needed. Got {placements}.")
         return Layout.from_device_mesh(mesh)(*placements).value
     return placements_to_value(mesh, placements, ndim)
+
+
+def _check_same(tensor: DTensor, mesh, placements, layout) -> None:
+    """A DTensor is copied as it is; other placements are a redistribution."""
+    if mesh is None and layout is None:
+        return
+    asked = layout.value if layout is not None else _layout_of(mesh, placements, len(tensor.shape))
+    if asked is not tensor._spec.layout:
+        raise LayoutError(f"DTensor(x) of a DTensor is a copy with its own layout {tensor._spec.layout}. Got {asked}: "
+                          f"use x.redistribute(mesh, placements).")
+
+
+def _check_dtype(layout: LayoutValue, dtype) -> None:
+    """Refuse pending reductions that have no meaning for the element type."""
+    for op in filter(None, layout.partial):
+        if (op == "all") != (dtype == mstype.bool_):
+            raise LayoutError(f"A pending {op} of {dtype} has no meaning: bool is pending under 'all' only, and 'all' of bool "
+                              f"only. Cast first: x.to(mindspore.int32).")
+        if op == "avg" and not dtype.is_floating_point:
+            raise LayoutError(f"A pending avg of {dtype} is not exact. Cast first: x.to(mindspore.float32), or use "
+                              f"Partial('sum').")
 
 
 def _equal_shards(layout: LayoutValue, local_shape: tuple) -> tuple:
@@ -86,9 +110,10 @@ class DTensor(DTensorBase):
     """
 
     def __new__(cls, local_tensor, device_mesh=None, placements=None, *, layout=None, shape=None):
-        if isinstance(local_tensor, DTensor) and device_mesh is None and layout is None:
+        if isinstance(local_tensor, DTensor):
+            _check_same(local_tensor, device_mesh, placements, layout)
             return wrap_shared(values_of(local_tensor), local_tensor._spec, cls)
-        values = values_of(local_tensor) if isinstance(local_tensor, DTensor) else _locals(local_tensor)
+        values = _locals(local_tensor)
         value = layout.value if layout is not None else _layout_of(device_mesh, placements, values[0].ndim)
         return _checked(values, value, shape, cls)
 
@@ -189,6 +214,8 @@ class DTensor(DTensorBase):
         if layout is spec.layout:
             return wrap_shared(values_of(self), spec)
         steps = plan(spec.layout, layout, spec.shape)
+        if layout.is_partial:
+            _check_dtype(layout, self.dtype)
         if spec.layout.is_partial:
             values = remembered(self, ("steps", layout, gradient_convention()), lambda: run_steps(steps, values_of(self)))
             made = wrap_shared(values, layout.spec(spec.shape))
@@ -204,8 +231,8 @@ class DTensor(DTensorBase):
     def full_tensor(self):
         """The whole value as a plain tensor on every rank."""
         layout = self._spec.layout
-        whole = self._to_layout(layout_value(layout.mesh, ((),) * layout.ndim))
-        return values_of(whole)[0]
+        whole = values_of(self._to_layout(layout_value(layout.mesh, ((),) * layout.ndim)))
+        return apply(FanIn(layout.mesh), whole)[0] if len(whole) > 1 else whole[0]
 
     @property
     def layout(self) -> Layout:
@@ -250,7 +277,7 @@ class DTensor(DTensorBase):
 
     def __setitem__(self, index, value):
         if LOCAL.active:
-            plain(self)[index] = value
+            Tensor.__setitem__(self, index, value)
             return
         dispatch_named("SetItem", _setitem, self, index, value)
 
@@ -405,7 +432,7 @@ def _getitem(local, index):
 
 
 def _setitem(local, index, value):
-    plain(local)[index] = value
+    Tensor.__setitem__(local, index, value)  # on the object itself: an alias would lose the gradient
     return local
 
 
@@ -418,6 +445,7 @@ def _reflected(name: str, function, other, tensor):
 
 def _checked(values: list, layout: LayoutValue, shape, cls) -> DTensor:
     """A DTensor around local values; their shapes must be what layout and global shape say."""
+    _check_dtype(layout, values[0].dtype)
     shape = _equal_shards(layout, tuple(values[0].shape)) if shape is None else tuple(shape)
     spec = layout.spec(shape)
     ranks = current_platform().positions(layout.mesh)
@@ -473,6 +501,12 @@ def _with_gradient(tensor: DTensor, grad_placements, forwards: bool) -> list:
     source, target = (given, own) if forwards else (own, given)
     if gradient_convention() != SINGLE_LOSS:
         return values_of(tensor)
+    for rank in current_platform().positions(spec.mesh):
+        coordinate = spec.mesh.coordinate_of(rank)
+        if given.spec(spec.shape).local_shape(coordinate) != spec.local_shape(coordinate):
+            raise LayoutError(f"grad_placements {given} give rank {rank} a gradient of shape "
+                              f"{given.spec(spec.shape).local_shape(coordinate)}, but its local tensor has shape "
+                              f"{spec.local_shape(coordinate)}. A gradient has the shape of its tensor: cut the same dims.")
     steps = plan(source, target, spec.shape)
     return apply(Identity(spec.mesh, lambda grads: run_steps(steps, grads)), values_of(tensor))
 
@@ -510,6 +544,7 @@ def distribute_tensor(tensor, device_mesh, placements, *, src_data_rank=None) ->
         return tensor.redistribute(device_mesh, placements)
     tensor = tensor if isinstance(tensor, Tensor) else Tensor(tensor)
     target = _layout_of(device_mesh, placements, tensor.ndim)
+    _check_dtype(target, tensor.dtype)
     values = apply(FanOut(device_mesh), [plain(tensor)])
     if src_data_rank is not None:
         values = _from_source(values, device_mesh, src_data_rank)

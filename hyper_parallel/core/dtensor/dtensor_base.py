@@ -159,11 +159,9 @@ def _versions(values: list) -> list:
 
 def _alive(value) -> bool:
     """False once the framework has freed the graph that made the value."""
-    node = value._grad_node
-    if node is None:
-        return True
     try:
-        return node.name is not None
+        node = value._grad_node
+        return node is None or node.name is not None
     except RuntimeError:
         return False
 

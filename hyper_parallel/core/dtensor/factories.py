@@ -18,9 +18,9 @@ import mindspore as ms
 import numpy as np
 from mindspore import Tensor, mint
 
-from hyper_parallel.core.dtensor.dtensor import DTensor, distribute_tensor
+from hyper_parallel.core.dtensor.dtensor import DTensor, _layout_of, distribute_tensor
 from hyper_parallel.core.dtensor.dtensor_base import wrap
-from hyper_parallel.core.dtensor.layout_value import TensorSpec, placements_to_value
+from hyper_parallel.core.dtensor.layout_value import TensorSpec
 from hyper_parallel.core.dtensor.random import generator
 from hyper_parallel.platform.platform import current_platform
 
@@ -30,7 +30,7 @@ _NEUTRAL = {"sum": 0, "prod": 1}
 
 def _spec(size, device_mesh, placements) -> TensorSpec:
     shape = (size,) if isinstance(size, int) else tuple(size)
-    return placements_to_value(device_mesh, placements, len(shape)).spec(shape)
+    return _layout_of(device_mesh, placements, len(shape)).spec(shape)
 
 
 def _filled(spec: TensorSpec, value, dtype) -> DTensor:

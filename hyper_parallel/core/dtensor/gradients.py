@@ -14,8 +14,11 @@
 """`value_and_grad` and `grad`: gradients as DTensors, labelled by the layout of what they are gradients of."""
 from __future__ import annotations
 
+import contextlib
+
 import mindspore as ms
 from mindspore import Parameter, Tensor
+from mindspore.common.api import _pynative_executor
 
 from hyper_parallel.core.dtensor.convention import SINGLE_LOSS, gradient_convention
 from hyper_parallel.core.dtensor.dtensor import DTensor, _gradient_layout
@@ -72,9 +75,23 @@ def value_and_grad(fn, grad_position=0, weights=None, has_aux=False):
     run = _simulated if current_platform().simulated else _real
 
     def differentiated(*args):
-        return run(fn, grad_position, weights, has_aux, args)
+        with _recording_ends():
+            return run(fn, grad_position, weights, has_aux, args)
 
     return differentiated
+
+
+@contextlib.contextmanager
+def _recording_ends():
+    """End a recording that an error interrupts; the framework would go on recording everything that follows."""
+    before = _pynative_executor.grad_flag()
+    try:
+        yield
+    except BaseException:
+        if not before:
+            _pynative_executor.set_grad_flag(False)
+            _pynative_executor.clear_res()
+        raise
 
 
 def grad(fn, grad_position=0, weights=None, has_aux=False):

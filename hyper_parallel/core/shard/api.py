@@ -20,7 +20,7 @@ from mindspore import Tensor, mint, ops
 from hyper_parallel.core.dtensor.convention import SINGLE_LOSS, gradient_convention
 from hyper_parallel.core.dtensor.dtensor import DTensor
 from hyper_parallel.core.dtensor.dtensor_base import plain
-from hyper_parallel.core.dtensor.gradients import _reduced, _weights
+from hyper_parallel.core.dtensor.gradients import _recording_ends, _reduced, _weights
 from hyper_parallel.core.not_built import not_built
 
 shard_module = not_built("shard_module", __name__, "Replace parameters by Parameter(distribute_tensor(p, mesh, placements)).")
@@ -52,7 +52,8 @@ def parallelize_value_and_grad(fn, weights, sens=None):
             total = sum(_weighted(o, s) for o, s in zip(outputs, seeds_of[-1]) if s)
             return (total, *outputs)
 
-        (_, *outputs), gradients = ms.value_and_grad(run, None, params, has_aux=True)(*args)
+        with _recording_ends():
+            (_, *outputs), gradients = ms.value_and_grad(run, None, params, has_aux=True)(*args)
         return (outputs[0] if len(outputs) == 1 else tuple(outputs)), gradients
 
     return differentiated

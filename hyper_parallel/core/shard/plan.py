@@ -14,6 +14,8 @@
 """A plan: what one operation does for one combination of layouts, shapes and static arguments. Made cold, run warm."""
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from mindspore import Tensor, mint
 from mindspore import dtype as mstype
 
@@ -93,10 +95,8 @@ class Plan:
             return LocalForm(self, *form)
         substitute = platform.kernel(self.declaration.name)
         run = None if substitute is None else Substitute(substitute)
-        pads, idle = empty_letters(self, place)
-        if pads:
-            run = Padded(self, pads, run)
-        return Idle(self, idle, run) if idle else run
+        empty = empty_letters(self, place)
+        return Padded(self, empty, run) if empty else run
 
     # -- run -----------------------------------------------------------------------------------------------------------
 
@@ -241,53 +241,44 @@ def _read_slot(slot, param, args, kwargs):
 
 
 class Padded:
-    """Runs a local operation that reduces dimensions which are empty on this rank: a slice of identity stands in.
+    """Runs a local operation on a rank where cut dimensions are empty: one slice stands in for each of them.
 
-    The framework's CPU reductions leave memory unset on empty inputs; a slice of the identity gives the exact result.
+    Kernels on empty inputs raise, or leave memory unset (the CPU's sums, also inside backward). A slice of the identity
+    in a reduced dimension gives the exact result; from a kept dimension the stand-in is cut away again, and operands
+    that lack it get a gradient of exactly zero.
     """
 
-    def __init__(self, plan: Plan, empty: frozenset, run):
-        self.plan, self.empty, self.inner = plan, empty, run
+    def __init__(self, plan: Plan, empty: Empty, run):
+        self.plan, self.empty = plan, empty
+        self.inner = call_local if run is None else run
 
     def __call__(self, func, primitive, name, args, kwargs):
         sig = self.plan.bound.signature
-        for path, dims in zip(self.plan.operands, sig.inputs):
+        for i, (path, dims) in enumerate(zip(self.plan.operands, sig.inputs)):
             value = _get(path, args, kwargs)
+            if i in self.empty.idle and grad_enabled() and value.dtype in _FLOATS:
+                value = apply(NoGradient(self.plan.mesh), [plain(value)])[0]
             for dim, letter in enumerate(dims):
-                if letter in self.empty:
-                    value = self._pad(value, dim)
+                if letter in self.empty.padded:
+                    value = self._pad(value, dim, letter, i)
             _put(path, value, args, kwargs)
-        run = call_local if self.inner is None else self.inner
-        result = run(func, primitive, name, args, kwargs)
+        result = self.inner(func, primitive, name, args, kwargs)
         results = result if self.plan.bound.multi else (result,)
         cut = tuple(self._cut(r, dims) for r, dims in zip(results, sig.outputs))
         return cut if self.plan.bound.multi else cut[0]
 
-    def _pad(self, value, dim: int):
+    def _pad(self, value, dim: int, letter, i: int):
+        sig = self.plan.bound.signature
         shape = list(value.shape)
         shape[dim] = 1
-        return mint.cat([plain(value), identity_slice(self.plan.bound.identity, tuple(shape), value.dtype)], dim)
+        stand_in = self.plan.bound.identity if letter in sig.reduces else 0 if i in sig.no_grad else 1
+        return mint.cat([plain(value), identity_slice(stand_in, tuple(shape), value.dtype)], dim)
 
     def _cut(self, value, dims):
         for dim, letter in enumerate(dims):
-            if letter in self.empty:
+            if letter in self.empty.padded:
                 value = mint.narrow(value, dim, 0, 0)
         return value
-
-
-class Idle:
-    """Runs a local operation whose result is empty: operands that are not empty themselves get a gradient of zero."""
-
-    def __init__(self, plan: Plan, operands: tuple, run):
-        self.plan, self.operands, self.inner = plan, operands, call_local if run is None else run
-
-    def __call__(self, func, primitive, name, args, kwargs):
-        for i in self.operands:
-            path = self.plan.operands[i]
-            value = _get(path, args, kwargs)
-            if grad_enabled() and value.dtype in _FLOATS:
-                _put(path, apply(NoGradient(self.plan.mesh), [plain(value)])[0], args, kwargs)
-        return self.inner(func, primitive, name, args, kwargs)
 
 
 def identity_slice(identity, shape: tuple, dtype):
@@ -305,20 +296,34 @@ def identity_slice(identity, shape: tuple, dtype):
     return filled if not identity else (filled + identity).to(dtype)
 
 
-def empty_letters(plan: Plan, place: Place) -> tuple[frozenset, tuple]:
-    """(letters that are reduced and empty on this rank, operands that an empty result leaves without gradient).
+@dataclass(frozen=True)
+class Empty:
+    """What is empty on one rank.
 
-    A letter of global size 0 counts where its reduction has a value, which is the sum.
+    Attributes:
+        padded: letters for which a slice stands in.
+        idle: operands that take no part in an empty result, so their gradient is zero.
+    """
 
-    Where a kept letter is empty the result is empty, so operands without that letter get a gradient of exactly zero;
-    the framework's own sum over nothing would leave memory unset, and the sum over the ranks would spread it.
+    padded: frozenset
+    idle: tuple
+
+    def __bool__(self):
+        return bool(self.padded or self.idle)
+
+
+def empty_letters(plan: Plan, place: Place) -> Empty:
+    """The empty letters of a call on one rank; with rewritten static arguments the kernel must run on them as they are.
+
+    A reduced letter of global size 0 counts where its reduction has a value, which is the sum.
     """
     sig = plan.bound.signature
     empty = set()
     for i, (dims, spec) in enumerate(zip(sig.inputs, place.inputs)):
         for letter, size, local in zip(dims, spec.shape, place.in_shape(i)):
-            if letter is not None and not local and (size or sig.reduces.get(letter) in (None, "sum")):
+            if letter is not None and not local and (size or sig.reduces.get(letter, "sum") == "sum"):
                 empty.add(letter)
     kept = {letter for letter in empty if letter not in sig.reduces}
     idle = tuple(i for i, dims in enumerate(sig.inputs) if kept and not kept & set(dims) and i not in sig.no_grad)
-    return frozenset(empty - kept) if plan.bound.localize is None else frozenset(), idle
+    native = plan.bound.localize is not None or plan.declaration.inplace
+    return Empty(frozenset() if native else frozenset(empty), idle)

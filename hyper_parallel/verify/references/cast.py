@@ -13,8 +13,8 @@
 # limitations under the License.
 """Meaning of casts, copies and creations after another tensor.
 
-numpy has no bfloat16; it is taken as float32, whose exponent range it shares. float64 arrays stand for float32 unless the
-domain names a type, and then the cast rounds, wraps and overflows as the types do.
+numpy has no bfloat16; it is taken as float32, whose exponent range it shares. float64 arrays stand for float32 unless
+the domain names a type, and then the cast rounds, wraps and overflows as the types do.
 """
 from __future__ import annotations
 
@@ -47,8 +47,9 @@ def type_as(v: dict):
 
 
 # Source domain -> targets: wider, equal, narrower, truncating, and tests for zero.
-_CASTS = (("quarter@float16", ("float32", "float16", "int32", "bool")), ("digit@float32", ("float16", "float64", "bool")),
-          ("digit@bfloat16", ("float32", "float16")), ("quarter@float32", ("int32",)), ("int@int8", ("int16", "int8", "float32")),
+_CASTS = (("quarter@float16", ("float32", "float16", "int32", "bool")),
+          ("digit@float32", ("float16", "float64", "bool")), ("digit@bfloat16", ("float32", "float16")),
+          ("quarter@float32", ("int32",)), ("int@int8", ("int16", "int8", "float32")),
           ("natural@uint8", ("int16", "int8")), ("int", ("float32", "int32")), ("bool", ("int32", "float32")))
 CAST_PATTERNS = tuple(Pattern(f"input=ab/{domain}", dtype=target) for domain, targets in _CASTS for target in targets)
 reference("Cast", cast, *CAST_PATTERNS, differentiable=False)

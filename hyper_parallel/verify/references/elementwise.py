@@ -27,8 +27,9 @@ from hyper_parallel.verify.tape import elementwise
 
 def same(x: str = "real", y: str = "real", b: str = "other", **options) -> tuple:
     """Tensors of one shape, for inexact functions: nothing is summed, so that gradients stay exact too."""
-    return (Pattern(f"input=ab/{x} {b}=ab/{y}", **options), Pattern(f"input=./{x} {b}=./{y}", **options),
-            *(Pattern(f"input={p}/{x} {b}={q}/{y}", **{**options, "_grad": False}) for p, q in (("ab", "b"), ("a1", "ab"))))
+    unsummed = (("ab", "ab"), (".", "."))
+    return tuple(Pattern(f"input={p}/{x} {b}={q}/{y}", _grad=(p, q) in unsummed, **options)
+                 for p, q in (*unsummed, ("ab", "b"), ("a1", "ab")))
 
 
 def pairs(x: str = "real", y: str = "real", a: str = "input", b: str = "other", **options) -> tuple:
@@ -104,10 +105,12 @@ reference("BiasAdd", bias_add, Pattern("input=ab bias=b"), Pattern("input=abc bi
 
 # -- nonlinear -------------------------------------------------------------------------------------------------------
 
-_atan2 = elementwise(math.atan2, lambda g, o, a, b: g * (b / (a * a + b * b)), lambda g, o, a, b: -g * (a / (a * a + b * b)))
+_atan2 = elementwise(math.atan2, lambda g, o, a, b: g * (b / (a * a + b * b)),
+                     lambda g, o, a, b: -g * (a / (a * a + b * b)))
 # Shares are g * (...), so that a power of two in g passes through the rounding.
 _log = elementwise(lambda a: math.log(a) if a > 0 else -math.inf if a == 0 else math.nan, lambda g, o, a: g * (1 / a))
-_xlogy = elementwise(lambda a, b: a * math.log(b) if b > 0 else math.nan, lambda g, o, a, b: g * _log(b), lambda g, o, a, b: g * (a / b))
+_xlogy = elementwise(lambda a, b: a * math.log(b) if b > 0 else math.nan, lambda g, o, a, b: g * _log(b),
+                     lambda g, o, a, b: g * (a / b))
 
 
 def _safe_pow(a: float, b: float) -> float:
@@ -225,7 +228,8 @@ reference("ClampScalar", clamp, *CLAMPED, Pattern("input=ab/int", min=-1, max=2)
 CLAMPED_BY = (Pattern("input=ab min=ab/shifted max=b/shifted2"), Pattern("input=ab min=b/shifted"),
               Pattern("input=ab max=./shifted"))
 reference("ClampTensor", clamp, *CLAMPED_BY)
-reference("Select", select, Pattern("condition=ab/bool input=ab other=ab"), Pattern("condition=b/bool input=ab other=a1"),
+reference("Select", select, Pattern("condition=ab/bool input=ab other=ab"),
+          Pattern("condition=b/bool input=ab other=a1"),
           Pattern("condition=ab/bool input=ab other=."), Pattern("condition=ab/bool input=ab", other=2),
           Pattern("condition=ab/bool input=ab", other=0), Pattern("condition=ab/bool other=ab", input=-1))
 FILLED = tuple(Pattern("input=ab mask=ab/bool", value=value) for value in (0, 2, -0.5, -math.inf)) + (

@@ -58,7 +58,8 @@ reference("GetItem", getitem, *(Pattern("input=nm", _sizes={**_UP, "m": 4}, inde
 reference("SetItem", setitem, *(Pattern("input=nm", _sizes={**_UP, "m": 4}, index=i, value=w)
                                 for i, w in ((0, 2), (slice(1, 3), 0), ((slice(None), 1), -1.5))),
           Pattern("input=nb value=b", _sizes=_UP, index=1), Pattern("input=nb value=2b", _sizes=_UP, index=slice(1, 3)),
-          Pattern("input=bn value=b", _sizes=_UP, index=(slice(None), -1)), Pattern("input=nb value=.", _sizes=_UP, index=0),
+          Pattern("input=bn value=b", _sizes=_UP, index=(slice(None), -1)),
+          Pattern("input=nb value=.", _sizes=_UP, index=0),
           Pattern("input=nb index=2/pick(n) value=2b", _sizes=_UP))
 
 # -- slices by position ------------------------------------------------------------------------------------------------
@@ -142,14 +143,16 @@ def one_hot(v: dict):
     return np.moveaxis(np.where(hot, on, off), -1, dim)
 
 
-_PICKED = (Pattern("input=nb index=i/index(n)", _sizes=_UP, dim=0), Pattern("input=bn index=i/index(n)", _sizes=_UP, dim=-1))
+_PICKED = (Pattern("input=nb index=i/index(n)", _sizes=_UP, dim=0),
+           Pattern("input=bn index=i/index(n)", _sizes=_UP, dim=-1))
 reference("IndexSelect", gather, *_PICKED)
 reference("Gather", gather, *_PICKED, Pattern("input=nb index=ij/index(n)", _sizes=_UP, dim=0),
           Pattern("input=bn index=bi/index(n)", _sizes=_UP, dim=1, batch_dims=1),
           Pattern("input=bnc index=bi/index(n)", _sizes=_UP, dim=1, batch_dims=1), Pattern("input=nb index=./index(n)",
                                                                                          _sizes=_UP, dim=0))
 reference("GatherD", gather_along, Pattern("input=nb index=ib/index(n)", _sizes=_UP, dim=0),
-          Pattern("input=bn index=bi/index(n)", _sizes=_UP, dim=-1), Pattern("input=nn index=i2/index(n)", _sizes=_UP, dim=0))
+          Pattern("input=bn index=bi/index(n)", _sizes=_UP, dim=-1),
+          Pattern("input=nn index=i2/index(n)", _sizes=_UP, dim=0))
 reference("GatherNd GatherNdExt", lambda v: v["input"][tuple(np.moveaxis(v["index"], -1, 0))],
           Pattern("input=nb index=i1/index(n)", _sizes=_UP), Pattern("input=nnb index=i2/index(n)", _sizes=_UP),
           Pattern("input=nn index=ij2/index(n)", _sizes=_UP))

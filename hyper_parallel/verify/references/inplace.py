@@ -58,7 +58,8 @@ def filled(v: dict):
 
 reference("InplaceCopy Assign", copied, Pattern("input=ab other=ab"), Pattern("input=ab other=b"),
           Pattern("input=ab/digit@float32 other=ab/digit@float16", _grad=False),
-          Pattern("input=ab/digit@float16 other=ab/digit@float32", _grad=False), Pattern("input=ab/int other=ab", _grad=False))
+          Pattern("input=ab/digit@float16 other=ab/digit@float32", _grad=False),
+          Pattern("input=ab/int other=ab", _grad=False))
 reference("InplaceZero", lambda v: np.zeros_like(v["input"]), Pattern("input=ab", _degenerate=True))
 reference("InplaceFillScalar", filled, *(Pattern("input=ab", value=value, _degenerate=True) for value in (0, 2, -1.5)))
 reference("InplaceFillTensor", filled, Pattern("input=ab value=.", _degenerate=True))

@@ -70,7 +70,8 @@ reference("Mv", matmul, Pattern("input=mk other=k"))
 reference("Dot", matmul, Pattern("input=k other=k"))
 reference("Outer", lambda v: np.outer(v["input"], v["other"]), Pattern("input=m other=n"))
 reference("Dense", linear, Pattern("input=mk weight=nk"), Pattern("input=mk weight=nk bias=n"),
-          Pattern("input=bmk weight=nk bias=n"), Pattern("input=k weight=nk bias=n"), Pattern("input=mk weight=k bias=."),
+          Pattern("input=bmk weight=nk bias=n"), Pattern("input=k weight=nk bias=n"),
+          Pattern("input=mk weight=k bias=."),
           Pattern("input=mk weight=nk bias=1"))
 _SCALES = ({}, {"beta": 2}, {"alpha": -1}, {"beta": -0.5, "alpha": 4}, {"beta": 0, "_degenerate": True},
            {"alpha": 0, "_degenerate": True})

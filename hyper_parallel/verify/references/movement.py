@@ -130,7 +130,8 @@ reference("ExpandAs", lambda v: np.broadcast_to(v["input"], v["other"].shape), P
           Pattern("input=b other=ab"), Pattern("input=. other=ab"), Pattern("input=ab other=ab"))
 reference("Tile Repeat", tile, Pattern("input=ab", dims=(1, 2)), Pattern("input=ab", dims=(2, 1, 1)),
           Pattern("input=ab", dims=(1, 1)))
-reference("RepeatInterleaveInt DeprecatedRepeatInterleave", interleave, *(Pattern("input=ab", repeats=2, dim=d) for d in (0, -1, None)),
+reference("RepeatInterleaveInt DeprecatedRepeatInterleave", interleave,
+          *(Pattern("input=ab", repeats=2, dim=d) for d in (0, -1, None)),
           Pattern("input=ab", repeats=1, dim=0))
 
 # -- joins and splits --------------------------------------------------------------------------------------------------

@@ -108,9 +108,11 @@ def rms_norm(v: dict):
 
 
 _SOFT = (Pattern("input=abc/unit"), Pattern("input=abc/unit", dim=0), Pattern("input=ab/unit", dim=1))
-reference("Softmax", softmax, *_SOFT, Pattern("input=abc/unit", dim=(0, -1)), Pattern("input=./unit", _degenerate=True), approximate=True)
+reference("Softmax", softmax, *_SOFT, Pattern("input=abc/unit", dim=(0, -1)),
+          Pattern("input=./unit", _degenerate=True), approximate=True)
 reference("LogSoftmax", log_softmax, *_SOFT, approximate=True)
-reference("LogSoftmaxExt", log_softmax, *_SOFT[1:], Pattern("input=abc/unit"), Pattern("input=ab/unit"), approximate=True)
+reference("LogSoftmaxExt", log_softmax, *_SOFT[1:], Pattern("input=abc/unit"), Pattern("input=ab/unit"),
+          approximate=True)
 _HALVED = (Pattern("input=bn/unit", _sizes=_EVEN), Pattern("input=nb/unit", _sizes=_EVEN, dim=0))
 reference("Swiglu", swiglu, *_HALVED, approximate=True)
 reference("GLU", glu, *_HALVED, approximate=True)
@@ -118,6 +120,7 @@ reference("LayerNormExt", layer_norm_ext, Pattern("input=ab4/unit weight=4/digit
           Pattern("input=ab4/unit weight=4/digit", normalized_shape=(4,)), Pattern("input=a4/unit", normalized_shape=4),
           Pattern("input=a23/unit weight=23/digit bias=23/digit", normalized_shape=(2, 3)), approximate=True)
 reference("LayerNorm", layer_norm, Pattern("input=a4/unit weight=4/digit bias=4/digit"),
-          Pattern("input=ab4/unit weight=4/digit bias=4/digit", begin_norm_axis=-1, begin_params_axis=-1), approximate=True)
+          Pattern("input=ab4/unit weight=4/digit bias=4/digit", begin_norm_axis=-1, begin_params_axis=-1),
+          approximate=True)
 reference("RmsNorm", rms_norm, Pattern("input=ab4/unit weight=4/digit"), Pattern("input=a23/unit weight=23/digit"),
           approximate=True)

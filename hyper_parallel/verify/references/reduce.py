@@ -59,7 +59,8 @@ def local_mean(v: dict, dims: tuple, keepdim: bool, dtype, count: int):
 
 _PRIMITIVE = ({}, {"dim": 0}, {"dim": (-1,), "keepdim": True}, {"dim": (0, 2)})
 reference("SumExt DeprecatedSum", reducing(np.sum), *reductions())
-reference("ReduceSum", reducing(np.sum), *reductions(choices=_PRIMITIVE), Pattern("input=ab", dim=(), skip_mode=True, _degenerate=True))
+reference("ReduceSum", reducing(np.sum), *reductions(choices=_PRIMITIVE),
+          Pattern("input=ab", dim=(), skip_mode=True, _degenerate=True))
 reference("MeanExt DeprecatedMean", reducing(np.mean), *reductions())
 reference("ReduceMean", reducing(np.mean), *reductions(choices=_PRIMITIVE))
 reference("ProdExt DeprecatedProd", reducing(np.prod), *reductions("factor"))
@@ -189,7 +190,8 @@ def running(better):
 
 _ALONG = tuple(Pattern("input=abc", dim=d) for d in (0, -1))
 reference("CumsumExt", cumsum, *_ALONG)
-reference("CumSum", cumsum, *_ALONG, Pattern("input=ab", dim=0, exclusive=True), Pattern("input=ab", dim=1, reverse=True))
+reference("CumSum", cumsum, *_ALONG, Pattern("input=ab", dim=0, exclusive=True),
+          Pattern("input=ab", dim=1, reverse=True))
 reference("CumProd", cumprod, *(Pattern("input=ab/factor", dim=d) for d in (0, -1)),
           Pattern("input=ab/factor", dim=0, exclusive=True), Pattern("input=ab/factor", dim=1, reverse=True))
 _RUNNING = tuple(Pattern("input=ab/distinct", dim=d) for d in (0, -1))

@@ -23,8 +23,8 @@ from hyper_parallel.verify.tape import plain
 
 def order(x, dim: int, descending: bool):
     """Indices that sort x; values are distinct, so that the order is unique."""
-    value = plain(x)
-    return np.argsort(-value if descending else value, axis=dim, kind="stable") if value.ndim else np.zeros((), np.int64)
+    value = -plain(x) if descending else plain(x)
+    return np.argsort(value, axis=dim, kind="stable") if value.ndim else np.zeros((), np.int64)
 
 
 def sort(v: dict):
