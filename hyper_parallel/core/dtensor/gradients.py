@@ -15,6 +15,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 
 import mindspore as ms
 from mindspore import Parameter, Tensor
@@ -61,8 +62,11 @@ def value_and_grad(fn, grad_position=0, weights=None, has_aux=False):
         has_aux: differentiate the first output only.
 
     Returns:
-        A function giving `(value, gradients)`; gradients are one tensor, a tuple, or (inputs, weights) when both are
+        A function of the same arguments giving `(value, gradients)`; gradients are one tensor, a tuple, or (inputs, weights) when both are
         asked for, as the framework's own function does.
+
+    Raises:
+        ValueError: when `grad_position` names no positional argument, or there is nothing to differentiate.
 
     Examples:
         >>> from hyper_parallel import simulate, init_device_mesh, Shard, distribute_tensor
@@ -74,11 +78,21 @@ def value_and_grad(fn, grad_position=0, weights=None, has_aux=False):
     """
     run = _simulated if current_platform().simulated else _real
 
-    def differentiated(*args):
+    def differentiated(*args, **kwargs):
+        _check_positions(grad_position, weights, len(args))
         with _recording_ends():
-            return run(fn, grad_position, weights, has_aux, args)
+            return run(functools.partial(fn, **kwargs) if kwargs else fn, grad_position, weights, has_aux, args)
 
     return differentiated
+
+
+def _check_positions(grad_position, weights, count: int) -> None:
+    positions = _positions(grad_position)
+    if any(isinstance(i, bool) or not isinstance(i, int) or not 0 <= i < count for i in positions):
+        raise ValueError(f"grad_position must be an int or a tuple of ints in [0, {count - 1}], the positional arguments of "
+                         f"the call. Got {grad_position!r}.")
+    if not positions and weights is None:
+        raise ValueError("There is nothing to differentiate: give grad_position, weights, or both.")
 
 
 @contextlib.contextmanager
@@ -103,8 +117,8 @@ def grad(fn, grad_position=0, weights=None, has_aux=False):
     """
     both = value_and_grad(fn, grad_position, weights, has_aux)
 
-    def differentiated(*args):
-        value, gradients = both(*args)
+    def differentiated(*args, **kwargs):
+        value, gradients = both(*args, **kwargs)
         return (gradients, value[1:]) if has_aux else gradients
 
     return differentiated

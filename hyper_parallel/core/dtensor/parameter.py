@@ -14,6 +14,8 @@
 """`Parameter(DTensor)`: a framework parameter that keeps its layout."""
 from __future__ import annotations
 
+import importlib
+
 from mindspore import Parameter, Tensor
 
 from hyper_parallel.core.dtensor.dtensor import DTensor
@@ -76,12 +78,27 @@ class ParameterDTensor(Parameter, DTensor):
         memo[id(self)] = made
         return made
 
+    def __copy__(self):
+        return type(self)(DTensor.__copy__(self), name=self.name, requires_grad=self.requires_grad)
+
     def clone(self, init="same"):
-        """A copy with the same layout, under a fresh name."""
+        """A copy with the same layout.
+
+        Args:
+            init: "same", "zeros", "ones" or a number that fills the whole value.
+
+        Raises:
+            LayoutError: for any other initialiser: drawn per rank, it would make replicas differ.
+        """
         made = self.__deepcopy__({})
-        if init != "same":
-            with running_local():
-                made.set_data(Parameter(plain(self)).clone(init).value())
+        if init == "same":
+            return made
+        value = {"zeros": 0, "ones": 1}.get(init, init) if isinstance(init, str) else init
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise LayoutError(f"clone(init={init!r}) would draw values on every rank by itself. Draw the whole value once: "
+                              f"p.clone().set_data(distribute_tensor(value, mesh, p.placements)).")
+        full = importlib.import_module("hyper_parallel.core.dtensor.factories").full
+        made.set_data(full(self.shape, value, device_mesh=self.device_mesh, placements=self.placements, dtype=self.dtype))
         return made
 
     def copy(self):
