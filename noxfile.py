@@ -145,6 +145,42 @@ def verify(session: nox.Session) -> None:
     _python(session, "-m", "hyper_parallel.verify", *session.posargs)
 
 
+@nox.session
+def upstream_detect(session: nox.Session) -> None:
+    """Which generation a checkout of the public library is, and whether it keeps Partial (--checkout PATH)."""
+    _upstream(session, "detect")
+
+
+@nox.session
+def upstream_audit(session: nox.Session) -> None:
+    """The exact verifier on a checkout's own layout rules, with counterexamples (--checkout PATH, --matmul)."""
+    _upstream(session, "audit")
+
+
+@nox.session
+def upstream_apply(session: nox.Session) -> None:
+    """Put the fix, its helper and its tests into a clean checkout (--checkout PATH)."""
+    _upstream(session, "apply")
+
+
+@nox.session
+def upstream_gate(session: nox.Session) -> None:
+    """Every gate and the affected unit tests, on a checkout's changed files (--checkout PATH)."""
+    _upstream(session, "gate")
+
+
+@nox.session
+def upstream_export(session: nox.Session) -> None:
+    """One commit, its patch and the text of the pull request; pushes nothing (--checkout PATH --issue N)."""
+    _upstream(session, "export")
+
+
+@nox.session
+def upstream_provenance(session: nox.Session) -> None:
+    """Runs of six or more identical lines between this project and a checkout (--checkout PATH)."""
+    _upstream(session, "provenance")
+
+
 # -- helpers ----------------------------------------------------------------------------------------------------------
 
 
@@ -183,6 +219,13 @@ def _system_tests(session: nox.Session, device: str, *arguments: str, **env: str
 def _gates(session: nox.Session, name: str) -> None:
     session.install(*gates.requirements(name))
     session.run("python", "-m", "contrib.gates_run", "--session", name, *session.posargs)
+
+
+def _upstream(session: nox.Session, verb: str) -> None:
+    """One step on a checkout of the public library; it needs numpy and no framework, and gates bring their tools."""
+    tools = {pin for gate in gates.GATES for pin in gates.requirements(gate.session)}
+    session.install("numpy", "libcst", "pyyaml", "pytest", *(sorted(tools) if verb in ("gate", "export") else []))
+    session.run("python", "-m", "contrib", verb, *session.posargs)
 
 
 def _run_wheel(session: nox.Session, tmp: pathlib.Path, wheel: pathlib.Path) -> None:

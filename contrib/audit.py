@@ -81,9 +81,10 @@ class Unsound:
                 sum(REDUCE_OPS.index(p.reduce_op) for p in placed if p.is_partial()), [str(p) for p in placed])
 
     @property
-    def zeros(self) -> int:
-        """Number of zeros in the local values: they hide what happens."""
-        return sum(int(np.sum(np.asarray(part) == 0)) for _, parts in self.case.values if parts for part in parts)
+    def dullness(self) -> int:
+        """Number of zeros in the local values, and of ranks that compute the same: they hide what happens."""
+        zeros = sum(int(np.sum(np.asarray(part) == 0)) for _, parts in self.case.values if parts for part in parts)
+        return zeros + len(self.results) - len({result.tobytes() for result in self.results})
 
 
 @dataclass
@@ -278,4 +279,4 @@ def _shrink(put, outcomes) -> None:
         wrong = [found for found in wrong if found is not None and found.cause == cause]
         if wrong:
             cases = outcome.unsound[cause]
-            cases[cases.index(one)] = min(wrong, key=lambda found: found.zeros)
+            cases[cases.index(one)] = min(wrong, key=lambda found: found.dullness)

@@ -19,8 +19,11 @@ from __future__ import annotations
 
 import ast
 import functools
+import io
 import pathlib
 import re
+import subprocess
+import tarfile
 from dataclasses import dataclass
 
 from contrib.gates_tree import git
@@ -116,6 +119,14 @@ class Checkout:
             except RuntimeError:
                 continue
         return git(self.root, "rev-parse", "HEAD~1").strip()
+
+    def extract(self, commit: str, folder) -> None:
+        """Write the files of a commit to a folder."""
+        done = subprocess.run(["git", "-C", str(self.root), "archive", commit], capture_output=True, check=False)
+        if done.returncode:
+            raise Refused(f"git archive {commit}: {done.stderr.decode().strip()}")
+        with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
+            archive.extractall(folder)  # git's own archive of the user's own history
 
     # -- files --------------------------------------------------------------------------------------------------------
 

@@ -14,13 +14,11 @@
 """The unit tests of a checkout that a change affects, and whether those that fail failed before it too."""
 from __future__ import annotations
 
-import io
 import json
 import pathlib
 import re
 import subprocess
 import sys
-import tarfile
 import tempfile
 from dataclasses import dataclass
 
@@ -126,18 +124,9 @@ def _last(output: str) -> str:
 def _known(checkout: Checkout, failing, base: str, python, names) -> set[str]:
     """Which of the failing tests fail at the base commit too."""
     with tempfile.TemporaryDirectory() as folder:
-        extract(checkout, base, folder)
+        checkout.extract(base, folder)
         there = [name for name in failing if (pathlib.Path(folder) / name.split("::")[0]).exists()]
         if not there:
             return set()
         _, output = _pytest(folder, there, python, names)
         return {match[2] for match in _RESULT.finditer(output)}
-
-
-def extract(checkout: Checkout, commit: str, folder) -> None:
-    """Write the files of a commit to a folder."""
-    done = subprocess.run(["git", "-C", str(checkout.root), "archive", commit], capture_output=True, check=False)
-    if done.returncode:
-        raise Refused(f"git archive {commit}: {done.stderr.decode().strip()}")
-    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
-        archive.extractall(folder)  # our own git's archive of the user's own history

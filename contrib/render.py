@@ -178,7 +178,7 @@ def system_tests(checkout: Checkout, year: int) -> dict:
         words = {"imports": "import numpy as np\nimport pytest\nfrom mindspore import Tensor, mint\n", "device": "npu",
                  "tensor": "Tensor", "matmul": "mint.matmul", "linear": "mint.nn.functional.linear", "array": "asnumpy"}
     else:
-        launcher, worker = f"test_{HELPER}.py", f"_test_{HELPER}.py"
+        launcher, worker = f"test_{HELPER}.py", f"parallel_op_{HELPER}.py"
         marks = {"platform": "cpu_linux", "cards": "onecard"}
         words = {"imports": "import numpy as np\nimport pytest\nimport torch\n", "device": "cpu",
                  "tensor": "torch.from_numpy", "matmul": "torch.matmul", "linear": "torch.nn.functional.linear",

@@ -97,7 +97,8 @@ def _package(shape: str) -> dict:
         "hyper_parallel/core/shard/__init__.py": '"""Synthetic package."""\n',
         f"{_OPS}/__init__.py": '"""Synthetic package."""\n',
         f"{_OPS}/parallel_ops.py": core.BASE.format(
-            preprocess="" if shape == "legacy" else core.PREPROCESS, expand=expand),
+            preprocess="" if shape == "legacy" else core.PREPROCESS, expand=expand,
+            params="cache_values" if torch else "layouts, extra_args"),
         f"{_OPS}/parallel_matmul.py": matmul_text(shape),
         f"{_OPS}/parallel_other.py": ops.OTHER.format(layout=layout, **convention),
         f"{_OPS}/yaml/other_ops.yaml": ops.YAML,

@@ -144,6 +144,10 @@ class DistributedOp:
     def __init__(self, op_name):
         self.op_name = op_name
 {preprocess}
+    def infer_layout(self, {params}):
+        """Layout of the result, if there is one."""
+        return None
+
     def get_expand_impl(self, func, {expand}):
         """The kernel itself."""
         return None
