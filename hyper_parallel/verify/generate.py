@@ -215,9 +215,16 @@ def _split_max(value, n, step, rng, sign=1):
     parts = []
     for c in range(n):
         gap = sign * (rng.integers(1, 20, value.shape) * step)
-        other = np.where(value == sign * np.inf, gap, value - gap) if value.dtype.kind == "f" else value - gap
-        parts.append(np.where((owner == c) | (second == c), value, other.astype(value.dtype)))
+        parts.append(np.where((owner == c) | (second == c), value, _beyond(value, gap, sign)))
     return parts
+
+
+def _beyond(value, gap, sign):
+    """Values that a maximum (sign 1) or a minimum (sign -1) leaves out: below or above, within the type's range."""
+    if value.dtype.kind == "f":
+        return np.where(value == sign * np.inf, gap, value - gap).astype(value.dtype)
+    info = np.iinfo(value.dtype)
+    return np.clip(value.astype(np.int64) - gap, info.min, info.max).astype(value.dtype)
 
 
 def _split_bool(value, n, rng, flip):
@@ -237,7 +244,7 @@ def _split_all(value, n, _step, rng):
 
 def _split_prod(value, n, _step, rng):
     if value.dtype.kind != "f":
-        signs = [rng.choice(np.array([-1, 1], value.dtype), value.shape) for _ in range(n - 1)]
+        signs = [rng.choice(np.array([-1, 1]), value.shape).astype(value.dtype) for _ in range(n - 1)]
         return _shuffled(signs, np.asarray(value * np.prod(signs, 0, dtype=value.dtype)), rng)
     factors = [rng.choice(np.array([-2, -1, 0.5, 1, 2, 4], value.dtype), value.shape) for _ in range(n - 1)]
     return _shuffled(factors, np.asarray(value / np.prod(factors, 0)), rng)

@@ -101,7 +101,8 @@ class Sweep:
         self.report.refusals += len(refused)
         self.report.refused += [(str(pattern), tuple(map(show, operands))) for operands in refused]
         if self.budget.needless and not pattern.degenerate:
-            self.report.needless += [(str(pattern), text) for text in needless(self, pattern, refused)]
+            always = [operands for operands in refused if operands not in rows]
+            self.report.needless += [(str(pattern), text) for text in needless(self, pattern, always)]
 
     def _refused(self, pattern) -> None:
         """The declaration must refuse the call whatever the layouts."""

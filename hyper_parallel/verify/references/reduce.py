@@ -39,14 +39,17 @@ def axis_of(v: dict):
     return None if np.ndim(plain(v["input"])) == 0 else dim
 
 
-def reducing(function, **fixed):
+def converted(v: dict):
+    """The input, in the type that a `dtype` argument asks for."""
+    return v["input"] if v.get("dtype") is None else v["input"].astype(v["dtype"])
+
+
+def reducing(function):
     """The reference of a numpy reduction."""
 
     def apply(v: dict):
-        x, axis = v["input"], axis_of(v)
-        if axis == ():
-            return x * 1
-        return function(x, axis=axis, keepdims=bool(v.get("keepdim", False)), **fixed)
+        x, axis = converted(v), axis_of(v)
+        return x * 1 if axis == () else function(x, axis=axis, keepdims=bool(v.get("keepdim", False)))
 
     return apply
 
@@ -54,14 +57,19 @@ def reducing(function, **fixed):
 @kernel("mean")
 def local_mean(v: dict, dims: tuple, keepdim: bool, dtype, count: int):
     """This rank's addend of a mean: the local sum over the global extent."""
-    return np.sum(v["input"], axis=tuple(dims), keepdims=keepdim) / count
+    return np.sum(converted({**v, "dtype": dtype}), axis=tuple(dims), keepdims=keepdim) / count
 
 
 _PRIMITIVE = ({}, {"dim": 0}, {"dim": (-1,), "keepdim": True}, {"dim": (0, 2)})
-reference("SumExt DeprecatedSum", reducing(np.sum), *reductions())
+# A cast before the reduction: one that widens keeps what is pending, one that narrows or truncates does not.
+_TYPED = tuple(Pattern(f"input=ab/{source}", dim=0, dtype=target, _grad=False) for source, target in (
+    ("digit@float16", "float32"), ("digit@float32", "float16"), ("quarter@float32", "int32")))
+_TYPED_MEAN = tuple(Pattern(f"input=ab/{source}", dim=0, dtype=target, _grad=False, _approximate=True)
+                    for source, target in (("digit@float16", "float32"), ("digit@float32", "float16")))
+reference("SumExt DeprecatedSum", reducing(np.sum), *reductions(), *_TYPED)
 reference("ReduceSum", reducing(np.sum), *reductions(choices=_PRIMITIVE),
           Pattern("input=ab", dim=(), skip_mode=True, _degenerate=True))
-reference("MeanExt DeprecatedMean", reducing(np.mean), *reductions())
+reference("MeanExt DeprecatedMean", reducing(np.mean), *reductions(), *_TYPED_MEAN)
 reference("ReduceMean", reducing(np.mean), *reductions(choices=_PRIMITIVE))
 reference("ProdExt DeprecatedProd", reducing(np.prod), *reductions("factor"))
 reference("ReduceProd", reducing(np.prod), *reductions("factor", choices=_PRIMITIVE))
@@ -152,9 +160,9 @@ reference("LinalgVectorNorm Norm", norm, *_WHOLE, approximate=True)
 
 def cumsum(v: dict):
     """Running sums, possibly from the end, possibly without the element itself."""
-    x, dim = v["input"], v["dim"]
+    x, dim = converted(v), v["dim"]
     x = np.flip(x, dim) if v.get("reverse") else x
-    out = np.cumsum(x, dim)
+    out = np.cumsum(x, dim, dtype=x.dtype)
     out = out - x if v.get("exclusive") else out
     return np.flip(out, dim) if v.get("reverse") else out
 
@@ -189,7 +197,7 @@ def running(better):
 
 
 _ALONG = tuple(Pattern("input=abc", dim=d) for d in (0, -1))
-reference("CumsumExt", cumsum, *_ALONG)
+reference("CumsumExt", cumsum, *_ALONG, *_TYPED)
 reference("CumSum", cumsum, *_ALONG, Pattern("input=ab", dim=0, exclusive=True),
           Pattern("input=ab", dim=1, reverse=True))
 reference("CumProd", cumprod, *(Pattern("input=ab/factor", dim=d) for d in (0, -1)),

@@ -11,7 +11,7 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
-"""Every registered operation through the fast subset of the verifier; `python -m hyper_parallel.verify` runs all of it."""
+"""Every registered operation through the fast subset of the verifier; `python -m hyper_parallel.verify` runs all."""
 from __future__ import annotations
 
 import pytest

@@ -30,8 +30,8 @@ from hyper_parallel.verify.__main__ import main
 from hyper_parallel.verify.render import PlainConsole, plain_table, render_text
 
 
-@pytest.fixture
-def wrong_op(monkeypatch):
+@pytest.fixture(name="_wrong_op")
+def fixture_wrong_op(monkeypatch):
     """An operation `Wrong` that calls the absolute value linear, registered for one test."""
     monkeypatch.setattr(parallel_ops_register, "_OPS", registered_ops())
     monkeypatch.setattr(registry, "_TABLE", registry.load_references())
@@ -59,7 +59,7 @@ def test_a_sound_operation_exits_with_zero(tmp_path, capsys):
     assert "every row exact" in text and "TExt" in text
 
 
-def test_a_wrong_row_exits_with_one(wrong_op, capsys):
+def test_a_wrong_row_exits_with_one(_wrong_op, capsys):
     """
     Feature: command line.
     Description: an operation with a wrong rule.
@@ -101,7 +101,7 @@ def test_unknown_names_are_refused():
         verify(["Nowhere"], FAST)
 
 
-def test_two_processes_find_what_one_finds(wrong_op):
+def test_two_processes_find_what_one_finds(_wrong_op):
     """
     Feature: runner.
     Description: three operations, one of them wrong, in one process and in two.

@@ -25,7 +25,7 @@ from hyper_parallel.verify.generate import draw, realisable, realise, seed_of, s
 from hyper_parallel.verify.meshes import mesh_of, parse_mesh
 from hyper_parallel.verify.pattern import Pattern, TensorSlot
 
-DOMAINS = ("real", "int", "bool", "factor", "digit@float16")
+DOMAINS = ("real", "int", "bool", "factor", "digit@float16", "int@int8", "natural@uint8")
 MESHES = ((2,), (3,), (2, 2))
 
 

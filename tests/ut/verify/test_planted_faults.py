@@ -59,7 +59,8 @@ def mean_as_avg(bound: Bound, call) -> Bound:
 def unsqueeze_at_the_end(bound: Bound, _call) -> Bound:
     """The new dimension is taken for the last one, wherever it is."""
     names = bound.signature.inputs[0]
-    return dataclasses.replace(bound, signature=dataclasses.replace(bound.signature, outputs=(names + (None,),), table={}))
+    signature = dataclasses.replace(bound.signature, outputs=(names + (None,),), table={})
+    return dataclasses.replace(bound, signature=signature)
 
 
 def orders_unchecked(bound: Bound, _call) -> Bound:
@@ -115,7 +116,8 @@ FAULTS = {
         planted_row("AddScalar", Row((P_SUM,), (KEEP,), (P_SUM,), constant_once=False)), Pattern("input=ab", other=2),
         ("input [P(sum)]",), "forward"),
     "contraction with different axis orders": lambda: (
-        planted_bound("MatMulExt", orders_unchecked), Pattern("input=mk other=kn"), ("input [S(1), S(1)]", "other [SS(0, 2), S(0)]"), "forward"),
+        planted_bound("MatMulExt", orders_unchecked), Pattern("input=mk other=kn"),
+        ("input [S(1), S(1)]", "other [SS(0, 2), S(0)]"), "forward"),
     "R -> varying missing in backward": lambda: (
         planted_row("MatMulExt", Row((("S", "m"), R), (KEEP, KEEP), (("S", "m"),))), Pattern("input=mk other=kn"),
         ("input [S(0)]", "other [R]"), "gradient of operand 1 (single_loss)"),

@@ -82,7 +82,8 @@ def test_a_refused_shard_is_called_needless():
 
 
 @pytest.mark.parametrize("function,declared,operand", [
-    (lambda v: v["input"] + 1, {"terms": ((0,),)}, "P(sum)"), (lambda v: np.square(v["input"]), {"monotone": (1,)}, "P(max)"),
+    (lambda v: v["input"] + 1, {"terms": ((0,),)}, "P(sum)"),
+    (lambda v: np.square(v["input"]), {"monotone": (1,)}, "P(max)"),
     (lambda v: np.flip(v["input"], 0), {}, "S(0)"), (lambda v: -v["input"], {"movement": True}, "P(max)"),
     (lambda v: np.floor(v["input"]), {"terms": ((0,),)}, "P(avg)"), (lambda v: plain(v["input"]) * 2.0, {}, None)])
 def test_false_properties_are_found_out(function, declared, operand):
@@ -142,10 +143,10 @@ def test_in_place_rows_must_keep_the_targets_layout():
     Description: x *= y, where y is pending and x is not.
     Expectation: refused in place, a row out of place.
     """
-    pattern, function = [Pattern("input=ab other=ab")], lambda v: v["input"] * v["other"]
-    found = {}
+    patterns, found = [Pattern("input=ab other=ab")], {}
     for name in ("Mul", "InplaceMul"):
-        report = verify_declaration(get_distributed_op(name).declaration, pattern, function, ONE_AXIS)
+        report = verify_declaration(get_distributed_op(name).declaration, patterns, lambda v: v["input"] * v["other"],
+                                    ONE_AXIS)
         found[name] = {row.operands for row in report.rows.values()}
     assert ("R", "P(sum)") in found["Mul"] and ("R", "P(sum)") not in found["InplaceMul"]
     assert ("P(sum)", "R") in found["InplaceMul"]
@@ -255,7 +256,8 @@ def test_row_counts_by_kind_of_placement():
     Expectation: counted once per kind that an operand has.
     """
     op = OpReport("Odd", refused=[("p", ("S(0)", "P(max)"))])
-    op.rows = {1: RowReport("p", ("S(0)", "S(1)"), ("R",), ("none",) * 2), 2: RowReport("p", ("R", "R"), ("R",), ("none",) * 2)}
+    rows = (("S(0)", "S(1)"), ("R", "R"))
+    op.rows = {operands: RowReport("p", operands, ("R",), ("none",) * 2) for operands in rows}
     counts = op.row_counts()
     assert counts["S"] == [1, 1] and counts["R"] == [1, 0] and counts["P(max)"] == [0, 1]
 

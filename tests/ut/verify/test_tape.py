@@ -34,15 +34,15 @@ DISTINCT = RNG.permutation(12).reshape(3, 4).astype(float)
 
 # name -> (function, arguments); (multi)linear or piecewise linear in each argument, so that differences are exact
 EXACT = {
-    "add broadcast": (lambda a, v: a + v, (A, V)),
+    "add broadcast": (np.add, (A, V)),
     "subtract": (lambda a, b: a - b, (A, B)),
     "multiply broadcast": (lambda a, v: a * v, (A, V)),
     "divide numerator": (lambda a: a / 4, (A,)),
-    "negative": (lambda a: -a, (A,)),
+    "negative": (np.negative, (A,)),
     "matmul": (lambda a, w: a @ w, (A, W)),
     "matmul vector": (lambda a, v: a @ v, (A, V)),
     "vector matmul": (lambda v, w: v @ w, (V, W)),
-    "dot": (lambda v, u: v @ u, (V, _int(4))),
+    "dot": (np.dot, (V, _int(4))),
     "batched": (lambda x, w: x @ w, (_int(2, 3, 4), W)),
     "broadcast batch": (lambda x, w: x @ w, (_int(1, 3, 4), _int(2, 4, 5))),
     "outer": (np.outer, (V, _int(3))),
@@ -52,7 +52,7 @@ EXACT = {
     "mean": (lambda a: np.mean(a, axis=1), (A,)),
     "prod": (lambda a: np.prod(a, axis=1), (np.where(A == 0, 0, np.sign(A)),)),
     "max": (lambda a: np.max(a, axis=0), (DISTINCT,)),
-    "min": (lambda a: np.min(a), (DISTINCT,)),
+    "min": (np.min, (DISTINCT,)),
     "cumsum": (lambda a: np.cumsum(a, 1), (A,)),
     "trace": (np.trace, (_int(4, 4),)),
     "transpose": (np.transpose, (A,)),
@@ -127,7 +127,7 @@ def test_integers_and_flat_functions_have_no_gradient():
     assert grads[0].tolist() == [0.0, 4.0] and grads[1] is None
 
 
-@pytest.mark.parametrize("function", (np.linalg.inv, np.convolve, lambda x: np.arctan(x), lambda x: np.asarray(x) + 1,
+@pytest.mark.parametrize("function", (np.linalg.inv, np.convolve, np.arctan, lambda x: np.asarray(x) + 1,
                                       np.add.accumulate))
 def test_unknown_functions_are_refused(function):
     """
