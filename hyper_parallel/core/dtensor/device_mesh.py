@@ -99,7 +99,7 @@ class DeviceMesh:
     def _intern(self) -> int:
         # Simulated and real meshes stay apart: plans cached for one must never serve the other.
         root = self.root_mesh
-        key = (current_platform().simulated, self.mesh_shape, self.mesh_dim_names, self._ranks.tobytes(),
+        key = (current_platform().simulated, self.device_type, self.mesh_shape, self.mesh_dim_names, self._ranks.tobytes(),
                None if root is self else (root.identity, self._root_dims))
         return _IDENTITIES.setdefault(key, len(_IDENTITIES))
 

@@ -218,9 +218,8 @@ class DTensor(DTensorBase):
             _check_dtype(layout, self.dtype)
         if spec.layout.is_partial:
             values = remembered(self, ("steps", layout, gradient_convention()), lambda: run_steps(steps, values_of(self)))
-            made = wrap_shared(values, layout.spec(spec.shape))
-            made._source = self
-            return made
+            # Copies: what one caller does to the result must not reach the next one's, nor the remembered form.
+            return wrap([fresh_copy(v) for v in values], layout.spec(spec.shape))
         return wrap(run_steps(steps, values_of(self)), layout.spec(spec.shape))
 
     def reduce_partial(self) -> DTensor:
@@ -229,9 +228,12 @@ class DTensor(DTensorBase):
         return self._to_layout(layout.replace(partial=(None,) * layout.mesh.ndim))
 
     def full_tensor(self):
-        """The whole value as a plain tensor on every rank."""
+        """The whole value as a plain tensor of its own on every rank."""
         layout = self._spec.layout
-        whole = values_of(self._to_layout(layout_value(layout.mesh, ((),) * layout.ndim)))
+        target = layout_value(layout.mesh, ((),) * layout.ndim)
+        whole = values_of(self._to_layout(target))
+        if target is layout:
+            whole = [fresh_copy(v) for v in whole]
         return apply(FanIn(layout.mesh), whole)[0] if len(whole) > 1 else whole[0]
 
     @property

@@ -76,7 +76,6 @@ class DTensorBase(Tensor):
 
     _locals = None
     _memo = None
-    _source = None
 
     @property
     def shape(self):
@@ -138,6 +137,8 @@ def wrap_shared(values: list, spec: TensorSpec, cls: type | None = None):
 def remembered(tensor, key, make) -> list:
     """The values that `make()` gives for a tensor, made once per recording, gradient mode and version of the tensor.
 
+    They are for reading: whoever hands them out copies them.
+
     A form made in a recording whose backward has run, before an update, or in another gradient mode is made anew.
     """
     state = (tensor._version, grad_enabled(), tensor._requires_grad)
@@ -145,16 +146,11 @@ def remembered(tensor, key, make) -> list:
     if memo is None:
         memo = tensor._memo = {}
     entry = memo.get(key)
-    if entry is not None and entry[0] == state and entry[2] == _versions(entry[1]) and all(map(_alive, entry[1])):
+    if entry is not None and entry[0] == state and all(map(_alive, entry[1])):
         return entry[1]
     values = make()
-    memo[key] = (state, values, _versions(values))
+    memo[key] = (state, values)
     return values
-
-
-def _versions(values: list) -> list:
-    """Versions of handed-out values: whoever changes one in place makes the remembered form invalid."""
-    return [value._version for value in values]
 
 
 def _alive(value) -> bool:
@@ -167,7 +163,5 @@ def _alive(value) -> bool:
 
 
 def forget(tensor) -> None:
-    """Drop every remembered form of a tensor, and of the tensor that it is a remembered form of: its data changed."""
+    """Drop every remembered form of a tensor, because its data changed."""
     tensor._memo = None
-    if tensor._source is not None:
-        tensor._source._memo = None
