@@ -343,4 +343,7 @@ def _shard_reason(sig: Signature, layouts, axis: int) -> str:
             return (f"Dimension {dim} of operand {i} and dimension {where} of operand {partner} are the same dimension "
                     f"and must be cut alike. Redistribute operand {partner}: x.redistribute(mesh, [... Shard({where}) on {name!r} "
                     f"...]), or gather operand {i}: x.redistribute(mesh, [... Replicate() on {name!r} ...]).")
-    return "Cuts along this axis do not match. Redistribute the operands to matching placements."
+    cut = [i for i, layout in enumerate(layouts) if layout.axis_dim[axis] is not None]
+    name = layouts[0].mesh.axis_name(axis)
+    return (f"One axis cannot cut two different dimensions of the result. Gather operand {cut[-1]} there: "
+            f"x.redistribute(mesh, [... Replicate() on {name!r} ...]).")
