@@ -182,7 +182,7 @@ def bind_flatten(call: Call) -> Bound:
     if start > end:
         raise LayoutError(f"{call.name}: start_dim {call['start_dim']} comes after end_dim {call['end_dim']}.")
     new = shape[:start] + (math.prod(shape[start:end + 1]),) + shape[end + 1:]
-    return reshaped(call, new)
+    return reshaped(call, new, kernel=_as_form)
 
 
 def bind_view_as(call: Call) -> Bound:
