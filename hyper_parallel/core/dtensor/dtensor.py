@@ -184,6 +184,7 @@ class DTensor(DTensorBase):
         if self._spec.layout.is_partial and not partial_ok and gradient_convention() == SINGLE_LOSS:
             raise self._unreduced("to_local() gives this rank's unreduced addend, which is not the tensor's value",
                                   ", or ask for the addend: x.to_local(partial_ok=True)")
+        self._escaped = self._escaped or self._spec.layout.is_partial
         values = values_of(self) if grad_placements is None else _with_gradient(self, grad_placements, forwards=True)
         return tuple(values) if self._locals is not None else values[0]
 
@@ -292,6 +293,11 @@ class DTensor(DTensorBase):
     def value(self) -> DTensor:
         """This tensor."""
         return self
+
+    @property
+    def data(self):
+        """This tensor, sharing storage (the local one while a local operation runs)."""
+        return plain(self) if LOCAL.active else wrap_shared(values_of(self), self._spec)
 
     def type_as(self, other) -> DTensor:
         """This tensor in the element type of `other`."""

@@ -76,6 +76,7 @@ class DTensorBase(Tensor):
 
     _locals = None
     _memo = None
+    _escaped = False  # a plain alias of the storage was handed out: nothing may be remembered about its contents
 
     @property
     def shape(self):
@@ -131,6 +132,10 @@ def wrap_shared(values: list, spec: TensorSpec, cls: type | None = None):
     return made
 
 
+# In-place updates of DTensors so far. A view does not say whose storage it shares, so one update ends every memo.
+_UPDATES = [0]
+
+
 # -- memos -----------------------------------------------------------------------------------------------------------
 
 
@@ -141,7 +146,9 @@ def remembered(tensor, key, make) -> list:
 
     A form made in a recording whose backward has run, before an update, or in another gradient mode is made anew.
     """
-    state = (tensor._version, grad_enabled(), tensor._requires_grad)
+    if tensor._escaped:
+        return make()
+    state = (tensor._version, grad_enabled(), tensor._requires_grad, _UPDATES[0])
     memo = tensor._memo
     if memo is None:
         memo = tensor._memo = {}
@@ -163,5 +170,6 @@ def _alive(value) -> bool:
 
 
 def forget(tensor) -> None:
-    """Drop every remembered form of a tensor, because its data changed."""
+    """Drop the remembered forms of a tensor whose data changed, and make all others stale: it may be a view of theirs."""
     tensor._memo = None
+    _UPDATES[0] += 1

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from mindspore import Tensor, mint
 from mindspore import dtype as mstype
 
-from hyper_parallel.core.dtensor.boundaries import Enter, NoGradient, apply, grad_enabled
+from hyper_parallel.core.dtensor.boundaries import Enter, FanOut, NoGradient, apply, grad_enabled
 from hyper_parallel.core.dtensor.dtensor_base import (
     LOCAL, TYPES, DTensorBase, NoFallbackGuard, forget, plain, remembered, running_local, values_of, wrap,
 )
@@ -75,7 +75,7 @@ class Plan:
         # Without recording, a varying replica is its own local value: nothing stands between call and kernel.
         self.direct = (not platform.simulated and not declaration.inplace and not bound.multi
                        and not any(inference.once) and not self.changes[0] and self.kernels[0] is None)
-        self.simple = self.direct and not any(self.converted)
+        self.simple = self.direct and not any(self.converted)  # a plain operand that varies is converted too
         self.spec = self.outputs[0]
 
     # -- made once -----------------------------------------------------------------------------------------------------
@@ -151,9 +151,11 @@ class Plan:
             return entered(operand, self.inference.varying[i], self.inference.once[i])
         if isinstance(operand, DTensorBase):
             return [operand] if operand._locals is None else operand._locals
-        if self.inference.once[i]:
-            return Enter(self.mesh, (), self.inference.once[i]).forward([operand] * len(self.positions))
-        return [operand] * len(self.positions)
+        varying, once = self.inference.varying[i], self.inference.once[i]
+        if operand._requires_grad and grad_enabled():  # a plain replica, by the caller's word: its gradient is complete too
+            return apply(Enter(self.mesh, varying, once), apply(FanOut(self.mesh), [operand]))
+        values = [operand] * len(self.positions)
+        return Enter(self.mesh, (), once).forward(values) if once else values
 
     def _local_arguments(self, p: int, args, kwargs, values):
         local_args, local_kwargs = list(args), dict(kwargs) if kwargs else {}

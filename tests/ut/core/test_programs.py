@@ -17,8 +17,8 @@ import pytest
 from mindspore import Parameter, Tensor, mint
 
 from hyper_parallel import (
-    DTensor, Partial, PartialError, Replicate, Shard, distribute_tensor, init_device_mesh, record_collectives,
-    set_gradient_convention, simulate, value_and_grad,
+    DTensor, Partial, PartialError, Replicate, Shard, distribute_tensor, implicit_replication, init_device_mesh,
+    record_collectives, set_gradient_convention, simulate, value_and_grad,
 )
 
 R_, DIN, DOUT, BS = 8, 16, 32, 4
@@ -214,6 +214,35 @@ def test_a_partial_reduced_twice_is_reduced_once():
         for _ in range(3):
             _, g = value_and_grad(lambda x: (x.reduce_partial() * x.reduce_partial()).sum())(x)
             assert _full(g).tolist() == [16.0, -12.0]
+
+
+def test_an_update_through_a_view_ends_what_is_remembered():
+    """
+    Feature: remembered reductions.
+    Description: a Partial reduced, changed through a view of it, through its local alias, and reduced again.
+    Expectation: the second reduction sees the change.
+    """
+    with simulate(2):
+        mesh = init_device_mesh("cpu", (2,))
+        x = DTensor.from_local([Tensor([[1.0, 2.0]]), Tensor([[3.0, -5.0]])], mesh, [Partial()], shape=(1, 2))
+        assert _full(x.reduce_partial()).tolist() == [[4.0, -3.0]]
+        x.reshape(2)[0:1] = x.reshape(2)[1:2]
+        assert _full(x.reduce_partial()).tolist() == [[-3.0, -3.0]]
+        x.to_local(partial_ok=True)[0][0, 0] = 100.0
+        assert _full(x.reduce_partial()).tolist() == [[95.0, -3.0]]
+
+
+def test_an_opted_in_plain_replica_gets_its_complete_gradient():
+    """
+    Feature: implicit_replication.
+    Description: a plain weight next to an input cut by rows, differentiated with respect to the weight.
+    Expectation: exactly the gradient of one device.
+    """
+    w = Tensor(_ints(6, DIN, 2))
+    with simulate(2), implicit_replication():
+        x = _put(init_device_mesh("cpu", (2,)), X, Shard(0))
+        _, g = value_and_grad(lambda w: mint.matmul(x, w).sum())(w)
+        assert np.array_equal(g.asnumpy(), X.T @ np.ones((BS, 2), "float32"))
 
 
 def test_training_steps_of_parameters_follow_one_device():
