@@ -18,7 +18,8 @@ import mindspore as ms
 import numpy as np
 from mindspore import Tensor, mint
 
-from hyper_parallel.core.dtensor.dtensor import DTensor, _layout_of, distribute_tensor
+from hyper_parallel.core.dtensor.assembly import layout_from
+from hyper_parallel.core.dtensor.dtensor import DTensor, distribute_tensor
 from hyper_parallel.core.dtensor.dtensor_base import wrap
 from hyper_parallel.core.dtensor.layout_value import TensorSpec
 from hyper_parallel.core.dtensor.random import generator
@@ -30,7 +31,7 @@ _NEUTRAL = {"sum": 0, "prod": 1}
 
 def _spec(size, device_mesh, placements) -> TensorSpec:
     shape = (size,) if isinstance(size, int) else tuple(size)
-    return _layout_of(device_mesh, placements, len(shape)).spec(shape)
+    return layout_from(device_mesh, placements, len(shape)).spec(shape)
 
 
 def _filled(spec: TensorSpec, value, dtype) -> DTensor:

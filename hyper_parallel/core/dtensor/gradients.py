@@ -21,8 +21,9 @@ import mindspore as ms
 from mindspore import Parameter, Tensor
 from mindspore.common.api import _pynative_executor
 
+from hyper_parallel.core.dtensor.assembly import implied_gradient_layout
 from hyper_parallel.core.dtensor.convention import SINGLE_LOSS, gradient_convention
-from hyper_parallel.core.dtensor.dtensor import DTensor, _gradient_layout
+from hyper_parallel.core.dtensor.dtensor import DTensor
 from hyper_parallel.core.dtensor.dtensor_base import values_of, wrap, wrap_shared
 from hyper_parallel.platform.platform import current_platform
 
@@ -33,7 +34,7 @@ def gradient_layout(layout):
     Under sum_of_ranks a replicated tensor holds a per-rank part, P(sum), on every axis where it is Replicate.
     """
     if gradient_convention() == SINGLE_LOSS:
-        return _gradient_layout(layout)
+        return implied_gradient_layout(layout)
     partial = tuple("sum" if op not in (None, "sum") or (op is None and layout.axis_dim[a] is None) else None
                     for a, op in enumerate(layout.partial))
     return layout.replace(partial=partial)

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from mindspore import Tensor
 
-from hyper_parallel.core.dtensor.dtensor import DTensor, _layout_of
+from hyper_parallel.core.dtensor.assembly import layout_from
+from hyper_parallel.core.dtensor.dtensor import DTensor
 from hyper_parallel.core.dtensor.dtensor_base import plain, values_of, wrap
 from hyper_parallel.errors import LayoutError
 from hyper_parallel.platform.platform import current_platform
@@ -85,7 +86,7 @@ def _inputs(args, in_placements, mesh, redistribute: bool) -> list:
 
 
 def _local(arg, placements, mesh, redistribute: bool, i: int) -> _Values:
-    layout = _layout_of(mesh, placements, len(arg.shape))
+    layout = layout_from(mesh, placements, len(arg.shape))
     if layout is not arg._spec.layout and not redistribute:
         raise LayoutError(f"custom_shard: argument {i} is {arg._spec.layout} and in_placements says {layout}. Redistribute "
                           f"it, or leave redistribute_inputs=True.")
@@ -107,7 +108,7 @@ def _outputs(results: list, mesh, out_placements):
 
 
 def _wrapped(values: list, mesh, placements):
-    layout = _layout_of(mesh, placements, values[0].ndim)
+    layout = layout_from(mesh, placements, values[0].ndim)
     sizes = mesh.mesh_shape
     shape = list(values[0].shape)
     for dim, axes in enumerate(layout.dims):

@@ -11,10 +11,9 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
-"""Looking up by tensors of indices, and movements inside a dimension.
+"""Coordinates in a tensor, one-hot rows, and movements inside a dimension.
 
-The source is only copied from, so what is pending in it stays; the dimension looked up in must be whole. Dimensions of
-the index tensor may be cut: the source is then a replica that meets cut data, and its gradient is summed.
+Elements are only copied, so what is pending stays; the dimensions acted on must be whole.
 """
 from __future__ import annotations
 
@@ -28,46 +27,6 @@ from hyper_parallel.core.shard.rules import Signature
 from hyper_parallel.errors import LayoutError
 
 
-def bind_index_select(call: Call) -> Bound:
-    """Slices of one dimension, named by a 1-D tensor."""
-    x, index = call["input"], call["index"]
-    dim = normal_dim(call.name, call["dim"], len(x.shape))
-    if len(index.shape) != 1:
-        raise LayoutError(f"{call.name}: the index must have one dimension. Got {index.shape}.")
-    own = tuple(None if i == dim else c for i, c in enumerate(letters(len(x.shape))))
-    ids = letters(1, "i")
-    return Bound(pick_signature(call.name, own, own[:dim] + ids + own[dim + 1:], ids),
-                 (x.shape[:dim] + index.shape + x.shape[dim + 1:],))
-
-
-def bind_gather(call: Call) -> Bound:
-    """Slices of dimension `axis`, named by a tensor of any rank; the first `batch_dims` dimensions go in step."""
-    x, index = call["input"], call["index"]
-    dim, batch = normal_dim(call.name, call["dim"], len(x.shape)), call["batch_dims"]
-    batch = batch + len(index.shape) if batch < 0 else batch
-    if batch > dim or batch > len(index.shape):
-        raise LayoutError(f"{call.name}: batch_dims {batch} must not exceed axis {dim} or the rank of the index.")
-    names = letters(len(x.shape))
-    own = tuple(None if i == dim else c for i, c in enumerate(names))
-    ids = names[:batch] + letters(len(index.shape) - batch, "i")
-    shape = x.shape[:dim] + index.shape[batch:] + x.shape[dim + 1:]
-    return Bound(pick_signature(call.name, own, own[:dim] + ids[batch:] + own[dim + 1:], ids), (shape,))
-
-
-def bind_gather_d(call: Call) -> Bound:
-    """out[i][j] = x[index[i][j]][j] along `dim`; the index has the rank of x."""
-    x, index = call["input"], call["index"]
-    dim = normal_dim(call.name, call["dim"], len(x.shape))
-    if len(index.shape) != len(x.shape):
-        raise LayoutError(f"{call.name}: the index {index.shape} must have the rank of {x.shape}.")
-    names = letters(len(x.shape))
-    shared = [i != dim and (s == t or not (x.exact and index.exact))
-              for i, (s, t) in enumerate(zip(x.shape, index.shape))]
-    own = tuple(c if same else None for c, same in zip(names, shared))
-    ids = tuple(c if same or i == dim else None for i, (c, same) in enumerate(zip(names, shared)))
-    return Bound(pick_signature(call.name, own, ids, ids), (index.shape,))
-
-
 def bind_gather_nd(call: Call) -> Bound:
     """Elements or slices at the coordinates in the last dimension of the index."""
     x, index = call["input"], call["index"]
@@ -78,28 +37,6 @@ def bind_gather_nd(call: Call) -> Bound:
     own = (None,) * depth + names[depth:]
     return Bound(pick_signature(call.name, own, ids + names[depth:], ids + (None,)),
                  (index.shape[:-1] + x.shape[depth:],))
-
-
-def bind_embedding(call: Call) -> Bound:
-    """Rows of a table. With `max_norm` the table is renormalised in place over whole rows that the ids name, and
-    `scale_grad_by_freq` counts ids: both need what they look at whole.
-    """
-    ids, weight = call["input"], call["weight"]
-    if len(weight.shape) != 2:
-        raise LayoutError(f"{call.name}: the table must have 2 dimensions. Got {weight.shape}.")
-    normed = call["max_norm"] is not None
-    whole_ids = normed or bool(call["scale_grad_by_freq"])
-    signature = embedding_signature(call.name, len(ids.shape), normed, whole_ids)
-    return Bound(signature, (ids.shape + weight.shape[1:],))
-
-
-@functools.lru_cache(maxsize=256)
-def embedding_signature(name: str, rank: int, normed: bool, whole_ids: bool) -> Signature:
-    """ids of `rank` dimensions, a (vocabulary, width) table."""
-    ids = (None,) * rank if whole_ids else letters(rank, "i")
-    width = None if normed else "w"
-    return Signature(name, (ids, (None, width)), (ids + (width,),), terms=() if normed else ((1,),),
-                     movement=not normed, no_grad=frozenset((0,)))
 
 
 def bind_one_hot(call: Call) -> Bound:
@@ -183,13 +120,8 @@ def bind_data_dependent(call: Call) -> Bound:
                       f"Gather first: {call.name.lower()} of x.full_tensor(), or mask with where and reduce.")
 
 
-declare("IndexSelect", "input:t dim index:t", bind_index_select)
-declare("Gather", "input:t index:t dim batch_dims=0", bind_gather)
-declare("GatherD", "input:t dim index:t", bind_gather_d)
 for _name in ("GatherNd", "GatherNdExt"):
     declare(_name, "input:t index:t", bind_gather_nd)
-declare("Embedding", "input:t weight:t padding_idx=None max_norm=None norm_type=2.0 scale_grad_by_freq=False",
-        bind_embedding)
 for _name in ("OneHotExt", "OneHot"):
     declare(_name, "input:t num_classes on_value:t=None off_value:t=None dim=-1", bind_one_hot,
             optional_plain=frozenset(("on_value", "off_value")))
