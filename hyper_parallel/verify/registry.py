@@ -18,7 +18,8 @@ import importlib
 from dataclasses import dataclass
 from typing import Callable
 
-_FAMILIES = ("matmul", "elementwise", "unary", "reduce", "sort", "movement", "index", "nn", "cast", "inplace")
+_FAMILIES = ("matmul", "elementwise", "unary", "reduce", "sort", "movement", "index", "lookup", "nn", "cast",
+             "inplace")
 _TABLE: dict = {}
 
 

@@ -28,7 +28,8 @@ from hyper_parallel.verify.tape import elementwise
 def same(x: str = "real", y: str = "real", b: str = "other", **options) -> tuple:
     """Tensors of one shape, for inexact functions: nothing is summed, so that gradients stay exact too."""
     unsummed = (("ab", "ab"), (".", "."))
-    return tuple(Pattern(f"input={p}/{x} {b}={q}/{y}", _grad=(p, q) in unsummed, **options)
+    return tuple(Pattern(f"input={p}/{x} {b}={q}/{y}", _grad=(p, q) in unsummed, _degenerate=p == ".",
+                         **options)
                  for p, q in (*unsummed, ("ab", "b"), ("a1", "ab")))
 
 

@@ -102,38 +102,6 @@ reference("StridedSlice", strided,
 # -- lookups -----------------------------------------------------------------------------------------------------------
 
 
-def gather(v: dict):
-    """Slices of one dimension; the first `batch_dims` dimensions go in step."""
-    x, index, dim = v["input"], v["index"], v["dim"] % v["input"].ndim
-    batch = v.get("batch_dims", 0)
-    batch = batch + index.ndim if batch < 0 else batch
-    if not batch:
-        return np.take(x, index, dim)
-    rows = [gather({"input": x[i], "index": index[i], "dim": dim - 1, "batch_dims": batch - 1})
-            for i in range(x.shape[0])]
-    tail = x.shape[1:dim] + index.shape[batch:] + x.shape[dim + 1:]
-    return np.stack(rows, 0) if rows else np.reshape(x, (0,) + tail)
-
-
-def gather_along(v: dict):
-    """out[i][j] = x[index[i][j]][j] along `dim`."""
-    x, index, dim = v["input"], v["index"], v["dim"] % v["input"].ndim
-    crop = tuple(slice(None) if d == dim else slice(0, n) for d, n in enumerate(index.shape))
-    return np.take_along_axis(x[crop], index, dim)
-
-
-def embedding(v: dict):
-    """Rows of a table; the gradient skips `padding_idx`."""
-    ids, table = v["input"], v["weight"]
-    if v["max_norm"] is not None:
-        length = np.sqrt(np.sum(np.square(table), axis=1, keepdims=True))
-        table = np.where(plain(length) > v["max_norm"], table / length * v["max_norm"], table)
-    rows = np.take(table, ids, 0)
-    if v["padding_idx"] is None:
-        return rows
-    return np.where(np.expand_dims(ids == v["padding_idx"], -1), plain(rows), rows)
-
-
 def one_hot(v: dict):
     """A new dimension that holds `on_value` at the class and `off_value` elsewhere."""
     ids, dim = v["input"], v["dim"]
@@ -143,23 +111,9 @@ def one_hot(v: dict):
     return np.moveaxis(np.where(hot, on, off), -1, dim)
 
 
-_PICKED = (Pattern("input=nb index=i/index(n)", _sizes=_UP, dim=0),
-           Pattern("input=bn index=i/index(n)", _sizes=_UP, dim=-1))
-reference("IndexSelect", gather, *_PICKED)
-reference("Gather", gather, *_PICKED, Pattern("input=nb index=ij/index(n)", _sizes=_UP, dim=0),
-          Pattern("input=bn index=bi/index(n)", _sizes=_UP, dim=1, batch_dims=1),
-          Pattern("input=bnc index=bi/index(n)", _sizes=_UP, dim=1, batch_dims=1), Pattern("input=nb index=./index(n)",
-                                                                                         _sizes=_UP, dim=0))
-reference("GatherD", gather_along, Pattern("input=nb index=ib/index(n)", _sizes=_UP, dim=0),
-          Pattern("input=bn index=bi/index(n)", _sizes=_UP, dim=-1),
-          Pattern("input=nn index=i2/index(n)", _sizes=_UP, dim=0))
 reference("GatherNd GatherNdExt", lambda v: v["input"][tuple(np.moveaxis(v["index"], -1, 0))],
           Pattern("input=nb index=i1/index(n)", _sizes=_UP), Pattern("input=nnb index=i2/index(n)", _sizes=_UP),
           Pattern("input=nn index=ij2/index(n)", _sizes=_UP))
-reference("Embedding", embedding, Pattern("input=ab/index(n) weight=nc", _sizes=_UP),
-          Pattern("input=a/index(n) weight=nc", _sizes={"n": 5}, padding_idx=0),
-          Pattern("input=a/index(n) weight=nc", _sizes={"n": 5}, max_norm=1.0, _grad=False),
-          Pattern("input=a/index(n) weight=nc", _sizes={"n": 5}, scale_grad_by_freq=True, _grad=False))
 _HOT = (Pattern("input=ab/index(4)", num_classes=4), Pattern("input=ab/index(3)", num_classes=3, dim=0),
         Pattern("input=a/index(4) on_value=. off_value=.", num_classes=4))
 reference("OneHotExt OneHot", one_hot, *_HOT)

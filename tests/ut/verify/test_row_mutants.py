@@ -31,7 +31,8 @@ OTHERS = {Convert.VARYING: (Convert.NONE, Convert.ENTER_ONCE), Convert.ENTER_ONC
           Convert.NONE: ()}
 PATTERNS = {
     "MatMulExt": Pattern("input=mk other=kn"), "Dense": Pattern("input=mk weight=nk bias=n"),
-    "AddExt": Pattern("input=ab other=b"), "Mul": Pattern("input=ab other=ab"), "AddScalar": Pattern("input=ab", other=2),
+    "AddExt": Pattern("input=ab other=b"), "Mul": Pattern("input=ab other=ab"),
+    "AddScalar": Pattern("input=ab", other=2),
     "Maximum": Pattern("input=ab/real other=ab/shifted"), "Select": Pattern("condition=ab/bool input=ab other=ab"),
     "SumExt": Pattern("input=ab", dim=0), "ReduceMax": Pattern("input=ab/distinct", dim=0), "Neg": Pattern("input=ab"),
     "Concat": Pattern("tensors=[ab,cb]", dim=0), "Transpose": Pattern("input=ab", dims=(1, 0)),
