@@ -22,6 +22,7 @@ import mindspore
 from mindspore import mint, ops
 
 from hyper_parallel.core.shard.ops.dtypes import dtype_name
+from hyper_parallel.platform.mindspore import lookup_forms
 
 
 def mean(values: dict, dims: tuple, keepdim: bool, dtype, count: int):
@@ -36,7 +37,7 @@ def mean(values: dict, dims: tuple, keepdim: bool, dtype, count: int):
 
 
 def _not_empty(x, dim: int):
-    """x with one zero along an empty dimension: the CPU's reductions leave memory unset where there is nothing to add."""
+    """x with one zero along an empty dimension: the CPU's sums leave memory unset where there is nothing to add."""
     shape = list(x.shape)
     if shape[dim]:
         return x
@@ -71,4 +72,4 @@ def _framework_dtype(dtype):
     return getattr(mindspore, "bool_" if name == "bool" else name)
 
 
-FORMS = {"mean": mean, "reshape": reshape, "zeros_like": zeros_like, "new_zeros": new_zeros}
+FORMS = {"mean": mean, "reshape": reshape, "zeros_like": zeros_like, "new_zeros": new_zeros, **lookup_forms.FORMS}

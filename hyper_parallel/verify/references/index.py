@@ -54,7 +54,10 @@ _INDICES = (0, -1, slice(None), slice(1, 3), (slice(None), 1), (Ellipsis, 0), (s
 reference("GetItem", getitem, *(Pattern("input=nm", _sizes={**_UP, "m": 4}, index=i) for i in _INDICES[:3]),
           *(Pattern("input=nm", _sizes={**_UP, "m": lambda s: 3 + s["b"], "b": None}, index=i) for i in _INDICES[3:]),
           Pattern("input=nb index=i/index(n)", _sizes=_UP), Pattern("input=nb index=ij/index(n)", _sizes=_UP),
-          Pattern("input=bn index=i/index(n)", _sizes=_UP, _wrap={"index": lambda t: (slice(None), t)}))
+          Pattern("input=bn index=i/index(n)", _sizes=_UP, _wrap={"index": lambda t: (slice(None), t)}),
+          Pattern("input=nb index=i/index(n)"), Pattern("input=bn/bool index=ij/index(n)",
+                                                        _wrap={"index": lambda t: (slice(None), t)}),
+          Pattern("input=nb index=i/index(n)", _sizes=_UP, _wrap={"index": lambda t: (t, slice(0, 1))}))
 reference("SetItem", setitem, *(Pattern("input=nm", _sizes={**_UP, "m": 4}, index=i, value=w)
                                 for i, w in ((0, 2), (slice(1, 3), 0), ((slice(None), 1), -1.5))),
           Pattern("input=nb value=b", _sizes=_UP, index=1), Pattern("input=nb value=2b", _sizes=_UP, index=slice(1, 3)),

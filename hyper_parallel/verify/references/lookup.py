@@ -76,6 +76,14 @@ def shard_rows(v: dict, dim: int, begin: int, size: int):
     return np.take(_with_zeros(x, dim), _own(v["index"], begin, x.shape[dim], size), dim)
 
 
+@kernel("shard_item")
+def shard_item(v: dict, **form):
+    """`shard_rows` of an index that holds one array beside whole slices."""
+    index = v["index"]
+    index = next(i for i in index if isinstance(i, np.ndarray)) if isinstance(index, tuple) else index
+    return shard_rows({"input": v["input"], "index": index}, **form)
+
+
 @kernel("shard_elements")
 def shard_elements(v: dict, dim: int, begin: int, size: int):
     """As `gather_along` of the elements [begin, begin + length) of `size`, zeros for every other index."""

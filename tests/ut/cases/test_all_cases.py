@@ -46,7 +46,6 @@ WAITING = {
 # A case is right, and one more spelling of it waits.
 WAITING_PARTS = {
     "C12": "the same layer through RowwiseParallel waits for the tensor-parallel styles",
-    "C38": "the lookup in the vocabulary shard itself, without a gather, waits for a rule",
     "C101": "mint.equal as one call waits for a rule; all(a == b) is right",
     "C114": "the same block through SequenceParallel, ColwiseParallel and RowwiseParallel waits for the styles",
     "C125": "that one rank alone runs into a time limit shows only in real processes",

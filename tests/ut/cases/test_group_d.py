@@ -136,8 +136,9 @@ def rows_picked_along_the_cut_dimension(job: Job):
     column = job.whole(job.data.x, "S(1)")
     picked = mint.index_select(column, 0, positive)
     assert text_of(picked) == "S(1)"
-    return (job.gathered("y@index_select", lambda t, ids: mint.index_select(t, 0, ids), (x, positive))
-            | job.gathered("y@index", lambda t, ids: t[ids], (x, i)) | {"y@other_dimension": picked})
+    results = {"y@index_select": mint.index_select(x, 0, positive), "y@index": x[i]}
+    assert {text_of(y) for y in results.values()} == {"P(sum)"}
+    return results | {"y@other_dimension": picked}
 
 
 @program("C77")

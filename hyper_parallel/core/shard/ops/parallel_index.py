@@ -11,9 +11,10 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
-"""Indexing and slicing by static values: every dimension that an index touches must be whole, the others pass.
+"""Indexing and slicing: every dimension that an index touches must be whole, the others pass.
 
-Elements are only picked, so whatever is pending stays; a value written into a pending sum enters once.
+Elements are only picked, so whatever is pending stays; a value written into a pending sum enters once. A dimension
+picked from by one tensor of indices may be cut: that is a lookup (parallel_lookup).
 """
 from __future__ import annotations
 
@@ -24,6 +25,7 @@ from numbers import Integral
 from hyper_parallel.core.shard.declaration import Bound, Call, Operand, letters, normal_dim
 from hyper_parallel.core.shard.ops.nature import carried, is_scalar
 from hyper_parallel.core.shard.ops.dtypes import keeps_sums
+from hyper_parallel.core.shard.ops.parallel_lookup import ROWS, lookup_signature, shard_form
 from hyper_parallel.core.shard.ops.parallel_ops import declare
 from hyper_parallel.core.shard.rules import Signature
 from hyper_parallel.errors import LayoutError
@@ -152,11 +154,17 @@ def pick_signature(name: str, x: tuple, out: tuple, gathered: tuple | None = Non
 
 def bind_getitem(call: Call) -> Bound:
     """x[index]."""
-    part = region(call.name, call["input"].shape, call["index"])
-    gathered = None if part.gather is None else part.gathered
-    signature = pick_signature(call.name, part.x, part.out, gathered)
-    localize = None if part.gather is not None else lambda place: {"index": part.index}
-    return Bound(signature, (part.shape,), localize=localize)
+    x = call["input"]
+    part = region(call.name, x.shape, call["index"])
+    if part.gather is None:
+        return Bound(pick_signature(call.name, part.x, part.out), (part.shape,),
+                     localize=lambda place: {"index": part.index})
+    if any(item != slice(None) for item in part.index if not isinstance(item, Operand)):
+        return Bound(pick_signature(call.name, part.x, part.out, part.gathered), (part.shape,))
+    dim = next(d for d, item in enumerate(part.index) if isinstance(item, Operand))
+    own = part.x[:dim] + (ROWS,) + part.x[dim + 1:]
+    signature = lookup_signature(call.name, (own, part.gathered), part.out, 0, x.dtype == "bool")
+    return Bound(signature, (part.shape,), kernel=shard_form("shard_item", 0, dim, size=x.shape[dim]))
 
 
 @functools.lru_cache(maxsize=4096)

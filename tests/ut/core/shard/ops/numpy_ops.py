@@ -283,9 +283,29 @@ NUMPY |= {
     "NewEmpty": lambda v: np.zeros(v["size"]),
 }
 
+
+
+def _array_in(index):
+    return next(i for i in index if isinstance(i, np.ndarray)) if isinstance(index, tuple) else index
+
+
+def _shard(pick, x, index, dim, begin, size):
+    """Rows [begin, begin + length) of x, moved to where they belong, among zeros."""
+    index = np.where(index < 0, index + size, index)
+    count = max(begin + x.shape[dim], index.max(initial=0) + 1)
+    whole = np.zeros(x.shape[:dim] + (count,) + x.shape[dim + 1:], x.dtype)
+    whole[(slice(None),) * dim + (slice(begin, begin + x.shape[dim]),)] = x
+    return pick(whole, index, dim)
+
+
 FORMS = {
     "mean": lambda v, dims, keepdim, dtype, count: np.sum(v["input"], dims, keepdims=keepdim) / count,
     "reshape": lambda v, shape: v["input"].reshape(shape),
     "zeros_like": lambda v: np.zeros_like(v["input"]),
     "new_zeros": lambda v: np.zeros(v["size"]),
+    "shard_rows": lambda v, dim, begin, size: _shard(np.take, v["input"], v["index"], dim, begin, size),
+    "shard_item": lambda v, dim, begin, size: _shard(np.take, v["input"], _array_in(v["index"]), dim, begin, size),
+    "shard_elements": lambda v, dim, begin, size: _shard(
+        lambda x, i, d: _gather_d({"input": x, "index": i, "dim": d}), v["input"], v["index"], dim, begin, size),
+    "shard_embedding": lambda v, dim, begin, padding: _shard(np.take, v["weight"], v["input"], dim, begin, 0),
 }

@@ -37,11 +37,29 @@ TABLE = [
     ("reshape", {"input": EMPTY}, {"shape": (3, 0)}),
     ("zeros_like", {"input": X, "dtype": None}, {}),
     ("new_zeros", {"input": X, "size": (2, 2), "dtype": None}, {}),
+    ("shard_rows", {"input": X, "index": np.array([[3, 0, 2], [4, -4, -1]])}, {"dim": 0, "begin": 2, "size": 6}),
+    ("shard_rows", {"input": X, "index": np.array([[3, 0, 2], [4, 5, 1]])}, {"dim": 1, "begin": 1, "size": 6}),
+    ("shard_rows", {"input": X > 12, "index": np.array([3, 0, 2])}, {"dim": 0, "begin": 2, "size": 6}),
+    ("shard_rows", {"input": EMPTY, "index": np.array([0, 1])}, {"dim": 0, "begin": 2, "size": 2}),
+    ("shard_rows", {"input": X, "index": np.zeros((0, 2), int)}, {"dim": 0, "begin": 2, "size": 6}),
+    ("shard_item", {"input": X, "index": np.array([3, 0])}, {"dim": 0, "begin": 2, "size": 6}),
+    ("shard_item", {"input": X, "index": (slice(None), np.array([3, 0]))}, {"dim": 1, "begin": 2, "size": 6}),
+    ("shard_elements", {"input": X, "index": np.array([[3, 0, 2], [4, 5, 1]])}, {"dim": 0, "begin": 2, "size": 6}),
+    ("shard_elements", {"input": X, "index": np.array([[3, 0], [-2, 1]])}, {"dim": 1, "begin": 2, "size": 6}),
+    ("shard_elements", {"input": EMPTY, "index": np.zeros((2, 3), int)}, {"dim": 0, "begin": 1, "size": 1}),
+    ("shard_embedding", {"weight": X, "input": np.array([[3, 0], [2, 1]])}, {"dim": 0, "begin": 2, "padding": 2}),
+    ("shard_embedding", {"weight": EMPTY, "input": np.array([3, 0])}, {"dim": 0, "begin": 4, "padding": 3}),
 ]
 
 
 def _tensors(values: dict) -> dict:
-    return {k: ms.Tensor(v) if isinstance(v, np.ndarray) else v for k, v in values.items()}
+    return {k: _tensor(v) for k, v in values.items()}
+
+
+def _tensor(value):
+    if isinstance(value, tuple):
+        return tuple(map(_tensor, value))
+    return ms.Tensor(value) if isinstance(value, np.ndarray) else value
 
 
 @pytest.mark.parametrize("form, values, params", TABLE)
@@ -77,6 +95,21 @@ def test_gradient_of_the_local_mean(x, want):
         return FORMS["mean"]({"input": value}, dims=(0,), keepdim=False, dtype=None, count=4).sum()
 
     assert np.array_equal(ms.grad(total)(ms.Tensor(x)).asnumpy(), want)
+
+
+def test_gradient_of_rows_of_another_rank_and_of_padding_is_zero():
+    """
+    Feature: rows of a shard.
+    Description: the shard holds rows 2 and 3 of 6, one of them infinite; ids of this and other ranks, padding row 3.
+    Expectation: row 2 gets what its ids ask for; row 3, the padding, and ids of other ranks give nothing, never nan.
+    """
+    def total(table):
+        ids = ms.Tensor([2, 0, 3, 2, 5])
+        rows = FORMS["shard_embedding"]({"weight": table, "input": ids}, dim=0, begin=2, padding=3)
+        return (rows * ms.Tensor(np.arange(5, dtype=np.float32)[:, None])).sum()
+
+    table = np.array([[np.inf, 1], [2, 3]], np.float32)
+    assert np.array_equal(ms.grad(total)(ms.Tensor(table)).asnumpy(), [[3, 3], [0, 0]])
 
 
 @pytest.mark.parametrize("dtype, name", [(34, "Int32"), (ms.float16, "Float16"), (30, "Bool")])
