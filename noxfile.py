@@ -200,7 +200,7 @@ def _python(session: nox.Session, *arguments: str, **env: str) -> None:
 
 
 def _unit_tests(session: nox.Session, *arguments: str) -> None:
-    where = [] if _paths_in(arguments) else ["--doctest-modules", "tests/ut", "hyper_parallel"]
+    where = [] if _paths_in(arguments) else ["tests/ut"]
     # Not loadscope: it hangs when a worker process crashes (pytest-xdist 3.8).
     _python(session, "-m", "pytest", "-n", WORKERS, "--dist", "worksteal", *arguments, *where, GLOG_v="4")
 
