@@ -13,34 +13,28 @@
 # limitations under the License.
 """Time to plan a redistribution, cold and cached, on meshes of one to three axes. No communication, no framework.
 
-    python benchmarks/bench_planner.py
+    python -m benchmarks.planner [--quick]
 
-Prints one `BENCH {json}` line per mesh and set of targets. `targets` is "no_partial" for the pairs that the comparison
-with PyTorch DTensor uses (about 400 of them at most) and "any" for all pairs of {R, S(0), S(1), P}^n. A cold plan is in
-no cache, and every round has a mesh of its own, so that its layouts are new as well until an earlier pair made them. Of
-`ROUNDS` cold times per pair the least counts, since other programs share the machine; `first_round_median_us` and
-`first_round_max_us` are without that choice. `cached_median_us` includes the clock.
+`targets` is "no_partial" for the pairs that the comparison with PyTorch DTensor uses (about 400 of them at most) and
+"any" for all pairs of {R, S(0), S(1), P}^n. A cold plan is in no cache, and every round has a mesh of its own, so that
+its layouts are new as well until an earlier pair made them. Of the cold times of a pair over the rounds the least
+counts, since other programs may share the machine; `first_round_median_us` and `first_round_max_us` are without that
+choice. `cached_median_us` includes the clock.
 """
 from __future__ import annotations
 
-import gc
+import argparse
 import itertools
-import json
-import os
 import statistics
-import sys
-import time
 from math import prod
-from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from hyper_parallel.core.dtensor.device_mesh import DeviceMesh  # noqa: E402
-from hyper_parallel.core.dtensor.layout_value import placements_to_value  # noqa: E402
-from hyper_parallel.core.dtensor.placement_types import Partial, Replicate, Shard  # noqa: E402
-from hyper_parallel.core.dtensor.planner import plan  # noqa: E402
+from benchmarks.timing import emit, no_collector, timed_us
+from hyper_parallel.core.dtensor.device_mesh import DeviceMesh
+from hyper_parallel.core.dtensor.layout_value import placements_to_value
+from hyper_parallel.core.dtensor.placement_types import Partial, Replicate, Shard
+from hyper_parallel.core.dtensor.planner import plan
 
 SHAPE = (64, 64, 64)
 MESHES = ((4,), (4, 2), (4, 2, 2))
@@ -57,13 +51,6 @@ def placement_pairs(axes: int, partial_targets: bool) -> list:
     return pairs[::len(pairs) // 400] if len(pairs) > 400 else pairs
 
 
-def timed_us(source, target) -> tuple:
-    """Microseconds of one call, and its steps."""
-    begin = time.perf_counter_ns()
-    steps = plan(source, target, SHAPE)
-    return (time.perf_counter_ns() - begin) / 1e3, steps
-
-
 def one_round(mesh_shape, pairs, name: str) -> tuple[list, list, list]:
     """Cold and cached microseconds and number of steps per pair, on a mesh that no round before has used."""
     ranks = np.arange(prod(mesh_shape)).reshape(mesh_shape)
@@ -72,37 +59,38 @@ def one_round(mesh_shape, pairs, name: str) -> tuple[list, list, list]:
     cold, cached, hops = [], [], []
     for pair in pairs:
         source, target = (placements_to_value(mesh, placements, len(SHAPE)) for placements in pair)
-        elapsed, steps = timed_us(source, target)
+        elapsed, steps = timed_us(lambda s=source, t=target: plan(s, t, SHAPE))
         cold.append(elapsed)
         hops.append(len(steps))
-        cached.append(min(timed_us(source, target)[0] for _ in range(3)))
+        cached.append(min(timed_us(lambda s=source, t=target: plan(s, t, SHAPE))[0] for _ in range(3)))
     return cold, cached, hops
 
 
-def bench(mesh_shape, partial_targets: bool) -> dict:
+def bench(mesh_shape, partial_targets: bool, rounds: int) -> dict:
     """The measurements of one mesh."""
     pairs = placement_pairs(len(mesh_shape), partial_targets)
     plan.cache_clear()
-    rounds = [one_round(mesh_shape, pairs, f"{'any' if partial_targets else 'none'}{i}_") for i in range(ROUNDS)]
-    cold = [min(times) for times in zip(*(cold for cold, _, _ in rounds))]
-    first, cached, hops = rounds[0]
+    with no_collector():
+        found = [one_round(mesh_shape, pairs, f"{'any' if partial_targets else 'none'}{i}_") for i in range(rounds)]
+    cold = [min(times) for times in zip(*(cold for cold, _, _ in found))]
+    first, cached, hops = found[0]
     return {
         "bench": "redistribute_plan", "planner": "astar", "mesh": str(mesh_shape), "pairs": len(pairs), "errors": 0,
         "targets": "any" if partial_targets else "no_partial",
         "cold_median_us": round(statistics.median(cold), 1), "cold_max_us": round(max(cold), 1),
         "first_round_median_us": round(statistics.median(first), 1), "first_round_max_us": round(max(first), 1),
         "cached_median_us": round(statistics.median(cached), 2), "mean_hops": round(statistics.mean(hops), 2),
-        "load": round(os.getloadavg()[0], 2),
     }
 
 
-def main() -> None:
+def main(arguments=None) -> None:
     """Print the measurements of every mesh."""
-    gc.disable()
-    for mesh_shape in MESHES:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.planner")
+    parser.add_argument("--quick", action="store_true", help="one round, without the largest mesh")
+    options = parser.parse_args(arguments)
+    for mesh_shape in MESHES[:2] if options.quick else MESHES:
         for partial_targets in (False, True):
-            gc.collect()
-            print("BENCH " + json.dumps(bench(mesh_shape, partial_targets), sort_keys=True), flush=True)
+            emit(**bench(mesh_shape, partial_targets, 1 if options.quick else ROUNDS))
 
 
 if __name__ == "__main__":
