@@ -19,11 +19,17 @@ with 0 when all is well, 1 when it found something wrong, 2 when it refused to w
 from __future__ import annotations
 
 import argparse
+import pathlib
 import sys
 
+# The current folder may be the checkout, whose package has the same name as ours.
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+
+# pylint: disable=wrong-import-position
 from contrib import apply as apply_change
 from contrib import audit, audit_report, detect, export, gate_checkout, provenance
 from contrib.checkout import Checkout, Refused
+from contrib.registry import MATMUL
 
 VERBS = {
     "detect": "which generation the checkout is, and whether it keeps pending reductions",
@@ -55,7 +61,9 @@ def _parser() -> argparse.ArgumentParser:
         if verb != "provenance":
             sub.add_argument("--python", help="interpreter with the checkout's framework (default: this one)")
         if verb == "audit":
-            sub.add_argument("--matmul", action="store_true", help="the matmul family alone")
+            sub.add_argument("--matmul", action="store_const", const=MATMUL, default=(), dest="only",
+                             help="the matmul family alone")
+            sub.add_argument("--op", action="append", dest="only", help="this operation alone; may be repeated")
         if verb == "export":
             sub.add_argument("--issue", type=int, metavar="N", help="the issue that is fixed")
             sub.add_argument("--out", metavar="DIR", help="folder for patch and text (default: PATH-pr)")
@@ -75,7 +83,7 @@ def _detect(checkout: Checkout, options) -> int:
 
 
 def _audit(checkout: Checkout, options) -> int:
-    report = audit.audit(checkout, options.matmul, options.python)
+    report = audit.audit(checkout, options.only, options.python)
     print(audit_report.tell(report, f"audit of {checkout.root}"))
     if report.matmul_clean:
         print(_next(checkout, "gate") if checkout.dirty else "")

@@ -27,10 +27,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from contrib.ask import Answers, Operation, ask
-from contrib.audit_cases import NAMES, Case, cases_of
-from contrib.checkout import Checkout
+from contrib.audit_cases import NAMES, Case, single_axis_cases, two_axis_cases
+from contrib.checkout import Checkout, Refused
 from contrib.child import meanings
-from contrib.registry import matmul_operations, operations
+from contrib.registry import operations
 from hyper_parallel.core.dtensor.denotation import denote
 from hyper_parallel.core.dtensor.layout_value import layout_value
 from hyper_parallel.core.dtensor.placement_types import REDUCE_OPS
@@ -135,20 +135,20 @@ class Report:
         return all(outcome.accepted and not outcome.unsound for outcome in self.of_family(meanings.MATMUL))
 
 
-def audit(checkout: Checkout, matmul_only: bool = False, python: str | None = None) -> Report:
+def audit(checkout: Checkout, only=(), python: str | None = None) -> Report:
     """Check the rules of a checkout.
 
     Args:
         checkout: the checkout.
-        matmul_only: leave out operations other than the matmul family.
+        only: names of the operations to check; default: all.
         python: interpreter with the checkout's framework; default: this one.
 
     Raises:
         Refused: when its modules cannot be loaded.
     """
-    key = _digest(checkout), matmul_only, python
+    key = _digest(checkout), tuple(only), python
     if key not in _KNOWN:
-        _KNOWN[key] = _audit(checkout, matmul_only, python)
+        _KNOWN[key] = _audit(checkout, only, python)
     return _KNOWN[key]
 
 
@@ -165,24 +165,34 @@ def _digest(checkout: Checkout) -> str:
     return digest.hexdigest()
 
 
-def _audit(checkout: Checkout, matmul_only: bool, python: str | None) -> Report:
-    found, unknown = (matmul_operations(checkout), []) if matmul_only else operations(checkout)
-    outcomes, cases = [], []
-    for operation in found:
-        meaning = meanings.named(operation.name)
-        outcomes.append(Outcome(operation, meaning.family))
-        cases += [(outcomes[-1], case) for case in cases_of(operation, meaning)]
+def _audit(checkout: Checkout, only, python: str | None) -> Report:
+    found, unknown = operations(checkout)
+    missing = sorted(set(only) - {operation.name for operation in found})
+    if missing:
+        raise Refused(f"Nothing is known of {', '.join(missing)}. Operations: {', '.join(o.name for o in found)}.")
+    if only:
+        found, unknown = [operation for operation in found if operation.name in only], []
     put = functools.partial(ask, checkout, python=python)
-    first = put([case.asked(False) for _, case in cases])
-    accepted = [pair for pair, answer in zip(cases, first.by_rank[0]) if _note(pair[0], answer)]
+    outcomes = [Outcome(operation, meanings.named(operation.name).family) for operation in found]
+    cases = [(o, case) for o in outcomes for case in single_axis_cases(o.operation, meanings.named(o.operation.name))]
+    accepted, stood_in = _labelled(put, cases)
+    pairs = [(o, case) for o in outcomes for case in two_axis_cases(
+        o.operation, meanings.named(o.operation.name), [case for other, case in accepted if other is o])]
+    accepted += _labelled(put, pairs)[0]
     answers = put([case.asked(True) for _, case in accepted], ranks=RANKS)
     for (outcome, case), *by_rank in zip(accepted, *answers.by_rank):
         _judge(outcome, case, by_rank)
     for outcome in outcomes:
-        if outcome.accepted and outcome.unjudged.get(_REFUSED):
+        if outcome.accepted:
             del outcome.unjudged[_REFUSED]
     _shrink(put, outcomes)
-    return Report(tuple(outcomes), first.stood_in, tuple(unknown))
+    return Report(tuple(outcomes), stood_in, tuple(unknown))
+
+
+def _labelled(put, cases: list) -> tuple[list, tuple]:
+    """The cases that the checkout labels, counted, and the frameworks that were missing."""
+    answers = put([case.asked(False) for _, case in cases])
+    return [pair for pair, answer in zip(cases, answers.by_rank[0]) if _note(pair[0], answer)], answers.stood_in
 
 
 _REFUSED = "every call was refused"

@@ -31,6 +31,7 @@ from hyper_parallel.verify.meshes import mesh_of
 NAMES = "xyz"
 # Values are multiples of it, so that means and parts of means are whole.
 STEP = 12
+SAMPLE = 100  # pairs of rows on two axes beside those of accepted rows
 _LINEAR_OPS = ("sum", "avg")
 
 
@@ -128,26 +129,58 @@ def alias_map(layout) -> list:
             for axes in layout.dims]
 
 
-def cases_of(operation: Operation, meaning: Meaning) -> list[Case]:
-    """Every case of one operation, few mesh axes first."""
+def single_axis_cases(operation: Operation, meaning: Meaning) -> list[Case]:
+    """Every case on one mesh axis: of two ranks, and where the form asks for it of three."""
     found = []
     for form in meaning.forms:
-        found += _on_mesh(operation, meaning, form, (2,), REDUCE_OPS)
-        if form.axes > 1:
-            # Three ranks, where a share of a bias is no power of two; then two axes at once.
-            found += _on_mesh(operation, meaning, form, (3,), _LINEAR_OPS)
-            found += _on_mesh(operation, meaning, form, (2, 2), _LINEAR_OPS[:1])
+        for mesh, ops in (((2,), REDUCE_OPS), ((3,), _LINEAR_OPS))[:form.axes]:
+            # On three ranks a share of a bias is no power of two.
+            found += _cases(operation, meaning, form, mesh, [(row,) for row in _rows(form, ops)])
     return found
 
 
-def _on_mesh(operation, meaning, form: Form, mesh_shape: tuple, ops) -> list[Case]:
-    mesh = mesh_of(mesh_shape)
-    given = [i for i, dims in enumerate(form.operands) if dims is not None and i not in form.plain]
-    ndims = [len(form.operands[i]) for i in given]
-    choices = [["R", *(("S", d) for d in range(ndim)), *(("P", op) for op in ops)] for ndim in ndims]
+def two_axis_cases(operation: Operation, meaning: Meaning, accepted) -> list[Case]:
+    """Cases on two mesh axes: every pair of rows that are accepted on one axis, and a sample of the others.
+
+    Args:
+        operation: the operation.
+        meaning: what it means.
+        accepted: the accepted cases on one axis.
+    """
     found = []
-    for axes in itertools.product(itertools.product(*choices), repeat=len(mesh_shape)):
-        layouts = layouts_of(mesh, axes, ndims)
+    for form in meaning.forms:
+        if form.axes > 1:
+            rows = _rows(form, _LINEAR_OPS[:1])
+            known = {_row_of(case) for case in accepted if case.form == form and case.mesh == (2,)}
+            pairs = list(itertools.product([row for row in rows if row in known], repeat=2))
+            rng = seed_of("sample", operation.name, form.operands)
+            pairs += [tuple(rows[i] for i in rng.integers(0, len(rows), 2)) for _ in range(SAMPLE)]
+            found += _cases(operation, meaning, form, (2, 2), dict.fromkeys(pairs))
+    return found
+
+
+def _rows(form: Form, ops) -> list[tuple]:
+    """Every choice of one placement on one axis per operand that has a layout."""
+    choices = [["R", *(("S", d) for d in range(len(form.operands[i]))), *(("P", op) for op in ops)] for i in _given(form)]
+    return list(itertools.product(*choices))
+
+
+def _row_of(case: Case) -> tuple:
+    """The placements of a case on its one axis, as `_rows` has them."""
+    return tuple(("P", p.reduce_op) if p.is_partial() else ("S", p.dim) if p.is_shard() else "R"
+                 for (p,) in filter(None, case.placements))
+
+
+def _given(form: Form) -> list[int]:
+    """Operands that have a layout."""
+    return [i for i, dims in enumerate(form.operands) if dims is not None and i not in form.plain]
+
+
+def _cases(operation, meaning, form: Form, mesh_shape: tuple, rows) -> list[Case]:
+    mesh, given = mesh_of(mesh_shape), _given(form)
+    found = []
+    for axes in rows:
+        layouts = layouts_of(mesh, axes, [len(form.operands[i]) for i in given])
         if layouts is not None:
             placed = dict(zip(given, layouts))
             case = Case(operation, meaning, form, mesh_shape, tuple(map(placed.get, range(len(form.operands)))))
@@ -155,4 +188,3 @@ def _on_mesh(operation, meaning, form: Form, mesh_shape: tuple, ops) -> list[Cas
             if not any(case.cuts(letter) for i in form.plain for letter in form.operands[i]):
                 found.append(case)
     return found
-

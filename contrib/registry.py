@@ -27,6 +27,9 @@ DEFAULTS = "__default__"
 _NAMES = dict(zip(CLASSES, ("MatMulExt", "MatMul", "BatchMatMulExt", "BatchMatMul", "Dense")))
 
 
+MATMUL = tuple(_NAMES.values())
+
+
 def matmul_operations(checkout: Checkout) -> list[Operation]:
     """One operation per class of the matmul family."""
     return [Operation(_NAMES[name], name, checkout.matmul_module) for name in CLASSES]

@@ -34,7 +34,7 @@ class Form:
         operands: dimensions of each operand as letters; None for an operand that is left out.
         statics: every other argument.
         plain: indices of operands that are given as plain tensors, without a layout.
-        axes: most mesh axes to try; on two, every pair of placements is.
+        axes: most mesh axes to try; with two, three ranks on one axis are tried as well.
     """
 
     operands: tuple
