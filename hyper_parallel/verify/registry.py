@@ -18,7 +18,7 @@ import importlib
 from dataclasses import dataclass
 from typing import Callable
 
-_FAMILIES = ("matmul", "elementwise", "unary", "reduce", "sort", "movement", "index", "lookup", "nn", "cast",
+_FAMILIES = ("matmul", "elementwise", "unary", "reduce", "sort", "movement", "index", "lookup", "scatter", "nn", "cast",
              "inplace")
 _TABLE: dict = {}
 

@@ -11,7 +11,7 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
-"""Local forms of lookups on a rank that holds a part of the rows: its own rows, zeros for the rows of other ranks.
+"""Local forms of lookups and writes on a rank that holds a part of the rows: its own rows, zeros for the rows of other ranks.
 
 Zeros are written, never multiplied (inf * 0 is nan), and a rank without rows keeps the path of the gradient, because a
 boundary upstream may hold a collective that every rank has to reach.
@@ -67,6 +67,12 @@ def shard_embedding(values: dict, dim: int, begin: int, padding):
     return mint.where(mint.unsqueeze(ids == padding, -1), ops.stop_gradient(rows), rows)
 
 
+def scatter_nd(values: dict, shape: tuple):
+    """Zeros of a local shape with this rank's updates added at the coordinates."""
+    indices, updates = values["indices"], values["updates"]
+    return ops.scatter_nd(indices, updates, shape) if updates.size else nothing(shape, updates)
+
+
 def _own(index, begin: int, length: int, size: int):
     """(positions inside this rank's part, whether they are this rank's)."""
     if size:
@@ -86,4 +92,4 @@ def nothing(shape, *sources):
 
 
 FORMS = {"shard_rows": shard_rows, "shard_item": shard_item, "shard_elements": shard_elements,
-         "shard_embedding": shard_embedding}
+         "scatter_nd": scatter_nd, "shard_embedding": shard_embedding}

@@ -30,7 +30,7 @@ for _group in GROUPS:
 # Refused cases end with a clear error before any collective; why that is the right end.
 REFUSED_CASES = {
     "C60": "a pending sum and a pending maximum in one layout: the value would depend on the order of reduction",
-    "C74": "scattered writes have no rule yet, and none is guessed",
+    "C74": "a scattered write into a cut dimension: no rank knows the rows of the others",
     "C93": "cross entropy has no rule yet; the same loss by reductions of the shards is right",
     "C119": "operands on two meshes", "C120": "a plain tensor next to a distributed one",
     "C122": "placements that fit no tensor", "C144": "a stack of norms on two meshes; over whole values it is right",

@@ -18,7 +18,7 @@ import importlib
 
 _OPS: dict = {}
 _FAMILIES = ("matmul", "elementwise", "inplace", "reduce", "transpose", "reshape", "expand", "concat", "split", "index",
-             "gather", "lookup", "sort", "activation", "cast", "create")
+             "gather", "lookup", "scatter", "sort", "activation", "cast", "create")
 _STATE = {"loaded": False, "version": 0}
 
 

@@ -54,7 +54,47 @@ LOOKUPS = {
     "x[:,ids]": (lambda x, i: x[:, i], lambda x, i: x[:, i], X, IDS2),
     "take": (lambda x, i: x.take(i), lambda x, i: x.ravel()[i], X, IDS2),
 }
-CALLS = {**LOOKUPS}
+
+
+def _at(x, index, value, dim, add=False):
+    """x with `value` written or added at index[i][j] along a dimension."""
+    out, grid = np.array(x), list(np.indices(index.shape))
+    grid[dim] = index
+    return _rows(out, tuple(grid), value, add)
+
+
+def _rows(x, index, value, add=False):
+    out = np.array(x)
+    if add:
+        np.add.at(out, index, value)
+    else:
+        out[index] = value
+    return out
+
+
+PICK, MANY = np.array([[2, 0, 7], [1, 3, 0], [5, 4, 1], [7, 6, 5]]), _ids(4, 5, high=8)
+SRC, MORE = _ints(4, 3), _ints(4, 5)
+TWO, ROWS2, ROWS3, MANY3 = np.array([3, 1]), _ints(2, 8), _ints(3, 8), _ids(3, high=4)
+SCATTERS = {
+    "scatter": (lambda x, i, s: mint.scatter(x, 1, i, s), lambda x, i, s: _at(x, i, s, 1), X, PICK, SRC),
+    "scatter value": (lambda x, i: mint.scatter(x, 1, i, 2.0), lambda x, i: _at(x, i, 2.0, 1), X, PICK),
+    "scatter_add": (lambda x, i, s: mint.scatter_add(x, 1, i, s), lambda x, i, s: _at(x, i, s, 1, True), X, MANY, MORE),
+    "index_add": (lambda x, i, s: mint.index_add(x, 0, i, s), lambda x, i, s: _rows(x, i, s, True), X, MANY3, ROWS3),
+    "index_add alpha": (lambda x, i, s: mint.index_add(x, 0, i, s, alpha=-2),
+                        lambda x, i, s: _rows(x, i, -2 * s, True), X, MANY3, ROWS3),
+    "tensor_scatter_add": (lambda x, i, s: ms.ops.tensor_scatter_add(x, i[:, None], s),
+                           lambda x, i, s: _rows(x, i, s, True), X, MANY3, ROWS3),
+    "tensor_scatter_update": (lambda x, i, s: ms.ops.TensorScatterUpdate()(x, i[:, None], s), _rows, X, TWO, ROWS2),
+    "scatter_nd": (lambda i, s: ms.ops.scatter_nd(i[:, None], s, (4, 8)),
+                   lambda i, s: _rows(np.zeros((4, 8)), i, s, True), MANY3.astype("int32"), ROWS3),
+    "segment sum": (lambda s, i: ms.ops.unsorted_segment_sum(s, i, 4),
+                    lambda s, i: _rows(np.zeros((4, 8)), i, s, True), ROWS3, MANY3.astype("int32")),
+    "index_put": (lambda x, i, s: x.index_put((i,), s), _rows, ROW, TWO, ROW[:2]),
+    "index_put accumulate": (lambda x, i, s: x.index_put((i,), s, True), lambda x, i, s: _rows(x, i, s, True),
+                             ROW, MANY3, ROW[:3]),
+    "masked_scatter": (lambda x, m, s: x.masked_scatter(m, s), None, X, X > 0, _ints(4, 8)),
+}
+CALLS = {**LOOKUPS, **SCATTERS}
 
 
 def _placements(array) -> list:

@@ -298,6 +298,12 @@ def _shard(pick, x, index, dim, begin, size):
     return pick(whole, index, dim)
 
 
+def _scatter_nd(indices, updates, shape):
+    out = np.zeros(shape, updates.dtype)
+    np.add.at(out, tuple(np.moveaxis(indices, -1, 0)), updates)
+    return out
+
+
 FORMS = {
     "mean": lambda v, dims, keepdim, dtype, count: np.sum(v["input"], dims, keepdims=keepdim) / count,
     "reshape": lambda v, shape: v["input"].reshape(shape),
@@ -307,5 +313,6 @@ FORMS = {
     "shard_item": lambda v, dim, begin, size: _shard(np.take, v["input"], _array_in(v["index"]), dim, begin, size),
     "shard_elements": lambda v, dim, begin, size: _shard(
         lambda x, i, d: _gather_d({"input": x, "index": i, "dim": d}), v["input"], v["index"], dim, begin, size),
+    "scatter_nd": lambda v, shape: _scatter_nd(v["indices"], v["updates"], shape),
     "shard_embedding": lambda v, dim, begin, padding: _shard(np.take, v["weight"], v["input"], dim, begin, 0),
 }

@@ -47,6 +47,8 @@ TABLE = [
     ("shard_elements", {"input": X, "index": np.array([[3, 0, 2], [4, 5, 1]])}, {"dim": 0, "begin": 2, "size": 6}),
     ("shard_elements", {"input": X, "index": np.array([[3, 0], [-2, 1]])}, {"dim": 1, "begin": 2, "size": 6}),
     ("shard_elements", {"input": EMPTY, "index": np.zeros((2, 3), int)}, {"dim": 0, "begin": 1, "size": 1}),
+    ("scatter_nd", {"indices": np.array([[3], [0]]), "updates": X}, {"shape": (4, 3)}),
+    ("scatter_nd", {"indices": np.zeros((0, 1), int), "updates": EMPTY}, {"shape": (4, 3)}),
     ("shard_embedding", {"weight": X, "input": np.array([[3, 0], [2, 1]])}, {"dim": 0, "begin": 2, "padding": 2}),
     ("shard_embedding", {"weight": EMPTY, "input": np.array([3, 0])}, {"dim": 0, "begin": 4, "padding": 3}),
 ]
