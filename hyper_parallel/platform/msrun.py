@@ -36,6 +36,9 @@ GRACE = 3.0
 MARK = "HYPER_PARALLEL_JOB"
 # A peer of a worker that has left waits this long (seconds) in a collective, then raises.
 DEFAULTS = {"GLOG_v": "3", "MS_NODE_TIMEOUT": "10", "MS_CPU_COMM_OP_TIMEOUT": "30", "PYTHONUNBUFFERED": "1"}
+# msrun, told to end by SIGINT when this process is killed (prctl's option 1), which makes it end its workers.
+_STARTER = ("import ctypes, signal, sys; ctypes.CDLL(None).prctl(1, signal.SIGINT); "
+            "from mindspore.parallel.cluster.run import main; sys.exit(main())")
 _FAILED = re.compile(r"Worker process (\d+) exit with exception\. Error code: (-?\d+)")
 _PORT_TAKEN = re.compile(r"Failed to (init the tcp server|create the TCP server)", re.IGNORECASE)
 _NOISE = re.compile(r"^\[(INFO|WARNING)\] ")
@@ -138,7 +141,7 @@ def _run(arguments: list[str], folder: pathlib.Path, time_limit: float, env: dic
 @contextlib.contextmanager
 def _started(arguments, folder, log, env):
     """msrun as a child in its own session; whatever is left of it is ended on the way out."""
-    process = subprocess.Popen([sys.executable, "-m", "mindspore.parallel.cluster.run", *arguments],
+    process = subprocess.Popen([sys.executable, "-c", _STARTER, *arguments],
                                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, cwd=folder,
                                env=_environment(folder, env), start_new_session=True)
     try:
