@@ -50,7 +50,7 @@ class Platform:
         """Number of processes."""
         return 1
 
-    def positions(self, mesh) -> tuple:
+    def positions(self, mesh) -> tuple:  # pylint: disable=unused-argument
         """Global ranks whose local values this process holds: one, or all of them in a simulation."""
         return (self.rank(),)
 
@@ -81,7 +81,7 @@ class Platform:
         """The array as a tensor of the framework."""
         return array
 
-    def kernel(self, name: str):
+    def kernel(self, name: str):  # pylint: disable=unused-argument
         """A local substitute for a kernel that this platform lacks, or None."""
         return None
 
@@ -92,8 +92,8 @@ class Platform:
     @staticmethod
     def unequal(mesh, shapes) -> LayoutError:
         """The error for local tensors that were assumed to be equal shards."""
-        return LayoutError(f"DTensor.from_local without shape= assumes equal local shapes over the mesh {mesh.mesh_shape}, "
-                           f"but they differ: {', '.join(map(str, shapes))}. Pass the global shape: "
+        return LayoutError(f"DTensor.from_local without shape= assumes equal local shapes over the mesh "
+                           f"{mesh.mesh_shape}, but they differ: {', '.join(map(str, shapes))}. Pass the global shape: "
                            f"DTensor.from_local(local, mesh, placements, shape=global_shape).")
 
     def _check_expected(self) -> None:
@@ -115,7 +115,7 @@ class Platform:
         if not np.array_equal(most, -least):
             raise self.unequal(mesh, [tuple(int(s) for s in bound[1:1 + bound[0]]) for bound in (-least, most)])
 
-    # -- collectives: `values` holds one private, contiguous tensor per position; sizes are equal on all ranks -----------
+    # -- collectives: `values` holds one tensor per position; sizes are equal on all ranks, inputs are never changed ---
 
     def all_reduce(self, values: list, mesh, axis: int, op: str) -> list:
         """Per position the reduction ("sum", "max", "min", "prod", "all") over the ranks along the axis."""

@@ -40,7 +40,8 @@ def local_values(local) -> list:
                               f"Got {type(local).__name__}.")
         values = [v if isinstance(v, Tensor) else Tensor(v) for v in local]
         if len({v.dtype for v in values}) > 1:
-            raise LayoutError(f"Local tensors of one DTensor must have one element type. Got {[str(v.dtype) for v in values]}.")
+            raise LayoutError(f"Local tensors of one DTensor must have one element type. "
+                              f"Got {[str(v.dtype) for v in values]}.")
         return values
     if not isinstance(local, Tensor):
         raise TypeError(f"A local value must be a mindspore.Tensor. Got {type(local).__name__}: Tensor(value).")
@@ -74,8 +75,8 @@ def check_dtype(layout: LayoutValue, dtype) -> None:
     """Refuse pending reductions that have no meaning for the element type."""
     for op in filter(None, layout.partial):
         if (op == "all") != (dtype == mstype.bool_):
-            raise LayoutError(f"A pending {op} of {dtype} has no meaning: bool is pending under 'all' only, and 'all' of bool "
-                              f"only. Cast first: x.to(mindspore.int32).")
+            raise LayoutError(f"A pending {op} of {dtype} has no meaning: bool is pending under 'all' only, and "
+                              f"'all' of bool only. Cast first: x.to(mindspore.int32).")
         if op == "avg" and not dtype.is_floating_point:
             raise LayoutError(f"A pending avg of {dtype} is not exact. Cast first: x.to(mindspore.float32), or use "
                               f"Partial('sum').")
@@ -84,7 +85,8 @@ def check_dtype(layout: LayoutValue, dtype) -> None:
 def _equal_shards(layout: LayoutValue, local_shape: tuple) -> tuple:
     """Global shape when every rank holds an equal shard."""
     sizes = layout.mesh.mesh_shape
-    return tuple(size * int(np.prod([sizes[a] for a in axes], dtype=int)) for size, axes in zip(local_shape, layout.dims))
+    parts = (int(np.prod([sizes[a] for a in axes], dtype=int)) for axes in layout.dims)
+    return tuple(size * count for size, count in zip(local_shape, parts))
 
 
 def assembled(values: list, layout: LayoutValue, shape, cls) -> DTensorBase:
@@ -102,9 +104,9 @@ def assembled(values: list, layout: LayoutValue, shape, cls) -> DTensorBase:
             raise MeshError(f"Rank {rank} is not in the mesh {layout.mesh}, so it holds no part of this tensor.")
         expected = spec.local_shape(coordinate)
         if tuple(value.shape) != expected:
-            raise LayoutError(f"Rank {rank} holds a part of shape {tuple(value.shape)}, but {layout} of a tensor of shape "
-                              f"{shape} gives it {expected}. Pass the true global shape: shape=...; shards are ceil-size "
-                              f"chunks, the tail short or empty.")
+            raise LayoutError(f"Rank {rank} holds a part of shape {tuple(value.shape)}, but {layout} of a tensor of "
+                              f"shape {shape} gives it {expected}. Pass the true global shape: shape=...; shards are "
+                              f"ceil-size chunks, the tail short or empty.")
     return wrap_shared(values, spec, cls)
 
 
@@ -122,8 +124,8 @@ def check_replicas(tensor: DTensorBase) -> None:
             if mesh.mesh_shape[axis] > 1:
                 wrong = platform.all_reduce(wrong, mesh, axis, "max")
     if wrong[0].asnumpy().any():
-        raise LayoutError(f"DTensor.from_local(run_check=True): the replicas of {tensor._spec.layout} differ between ranks. "
-                          f"Make them equal first: distribute_tensor(value, mesh, placements, src_data_rank=0).")
+        raise LayoutError(f"DTensor.from_local(run_check=True): the replicas of {tensor._spec.layout} differ between "
+                          f"ranks. Make them equal first: distribute_tensor(value, mesh, placements, src_data_rank=0).")
 
 
 def _array(value):
@@ -150,6 +152,7 @@ def with_gradient(tensor: DTensorBase, grad_placements, forwards: bool) -> list:
         if given.spec(spec.shape).local_shape(coordinate) != spec.local_shape(coordinate):
             raise LayoutError(f"grad_placements {given} give rank {rank} a gradient of shape "
                               f"{given.spec(spec.shape).local_shape(coordinate)}, but its local tensor has shape "
-                              f"{spec.local_shape(coordinate)}. A gradient has the shape of its tensor: cut the same dims.")
+                              f"{spec.local_shape(coordinate)}. A gradient has the shape of its tensor: cut the same "
+                              f"dims.")
     steps = plan(source, target, spec.shape)
     return apply(Identity(spec.mesh, lambda grads: run_steps(steps, grads)), values_of(tensor))

@@ -63,8 +63,8 @@ def denote(locals_, layout) -> np.ndarray:
     spec = layout.spec(whole.shape)
     for coordinate, value in values.items():
         if value.shape != spec.local_shape(coordinate):
-            raise LayoutError(f"Under {layout} of a tensor of shape {whole.shape} the rank at {coordinate} holds ceil-size "
-                              f"chunks, shape {spec.local_shape(coordinate)}. Got {value.shape}.")
+            raise LayoutError(f"Under {layout} of a tensor of shape {whole.shape} the rank at {coordinate} holds "
+                              f"ceil-size chunks, shape {spec.local_shape(coordinate)}. Got {value.shape}.")
     return whole
 
 

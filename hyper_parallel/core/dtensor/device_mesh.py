@@ -99,8 +99,8 @@ class DeviceMesh:
     def _intern(self) -> int:
         # Simulated and real meshes stay apart: plans cached for one must never serve the other.
         root = self.root_mesh
-        key = (current_platform().simulated, self.device_type, self.mesh_shape, self.mesh_dim_names, self._ranks.tobytes(),
-               None if root is self else (root.identity, self._root_dims))
+        key = (current_platform().simulated, self.device_type, self.mesh_shape, self.mesh_dim_names,
+               self._ranks.tobytes(), None if root is self else (root.identity, self._root_dims))
         return _IDENTITIES.setdefault(key, len(_IDENTITIES))
 
     # -- what it is ---------------------------------------------------------------------------------------------------
@@ -185,7 +185,8 @@ class DeviceMesh:
             if dim not in self.mesh_dim_names:
                 raise MeshError(f"The mesh has no axis {dim!r}; its axes are {self.mesh_dim_names}.")
             return self.mesh_dim_names.index(dim)
-        if isinstance(dim, bool) or not isinstance(dim, int) or not -self.ndim <= dim < self.ndim:
+        count = len(self.mesh_shape)
+        if isinstance(dim, bool) or not isinstance(dim, int) or not -count <= dim < count:
             raise MeshError(f"A mesh axis must be a name or an index below {self.ndim}. Got {dim!r}.")
         return dim % self.ndim
 
@@ -242,7 +243,7 @@ class DeviceMesh:
         """Ranks that differ from `rank` only along `axis`, in axis order."""
         root, dims = self.root_mesh, self._root_dims[axis]
         where = np.argwhere(root._ranks == rank)
-        if not len(where):
+        if where.size == 0:
             raise MeshError(f"Rank {rank} is not in the mesh of ranks {root.rank_list}.")
         index = tuple(slice(None) if a in dims else int(i) for a, i in enumerate(where[0]))
         kept = [a for a in range(root.ndim) if a in dims]
@@ -475,7 +476,8 @@ def init_device_mesh(device_type, mesh_shape, *, mesh_dim_names=None, rank_list=
     ranks = tuple(int(r) for r in rank_list)
     if len(ranks) != size:
         raise MeshError(f"A mesh of shape {mesh_shape} needs {size} ranks. Got {len(ranks)}: {ranks}.")
-    key = (current_platform().simulated, device_type, mesh_shape, None if mesh_dim_names is None else tuple(mesh_dim_names), ranks)
+    names = None if mesh_dim_names is None else tuple(mesh_dim_names)
+    key = (current_platform().simulated, device_type, mesh_shape, names, ranks)
     if key not in _INIT_CACHE:
         _INIT_CACHE[key] = DeviceMesh(device_type, np.array(ranks).reshape(mesh_shape), mesh_dim_names=mesh_dim_names,
                                       _init_backend=False)

@@ -58,7 +58,7 @@ class DTensor(UninterceptedMethods):
         value = layout.value if layout is not None else layout_from(device_mesh, placements, values[0].ndim)
         return assembled(values, value, shape, cls)
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args, **kwargs):  # pylint: disable=super-init-not-called
         """Everything is done in `__new__`; the framework's initialiser would copy data."""
 
     def __fallback__(self, func, args, kwargs=None):
@@ -109,7 +109,8 @@ class DTensor(UninterceptedMethods):
     @staticmethod
     def from_local_with_layout(local_tensor, layout: Layout, *, shape=None) -> DTensor:
         """As `from_local`, with a complete Layout."""
-        return assembled([plain(v) for v in local_values(local_tensor)], layout.value, shape or layout.tensor_shape, DTensor)
+        values = [plain(v) for v in local_values(local_tensor)]
+        return assembled(values, layout.value, shape or layout.tensor_shape, DTensor)
 
     def to_local(self, *, grad_placements=None, partial_ok=False):
         """This rank's part as a plain tensor (in a simulation, the tuple of all parts).
@@ -156,7 +157,8 @@ class DTensor(UninterceptedMethods):
         if layout.is_partial:
             check_dtype(layout, self.dtype)
         if spec.layout.is_partial:
-            values = remembered(self, ("steps", layout, gradient_convention()), lambda: run_steps(steps, values_of(self)))
+            key = ("steps", layout, gradient_convention())
+            values = remembered(self, key, lambda: run_steps(steps, values_of(self)))
             # Copies: what one caller does to the result must not reach the next one's, nor the remembered form.
             return wrap([fresh_copy(v) for v in values], layout.spec(spec.shape))
         return wrap(run_steps(steps, values_of(self)), layout.spec(spec.shape))

@@ -103,6 +103,11 @@ def plain(tensor):
     return _make(Tensor, tensor)
 
 
+def own_object(result):
+    """The result itself when it is a plain tensor, else a plain object on the same storage."""
+    return result if type(result) is Tensor else plain(result)  # pylint: disable=unidiomatic-typecheck
+
+
 def values_of(tensor) -> list:
     """The local values of a DTensor, one plain tensor per position."""
     return list(tensor._locals) if tensor._locals is not None else [plain(tensor)]
@@ -127,7 +132,7 @@ def wrap_shared(values: list, spec: TensorSpec, cls: type | None = None):
     """A DTensor around values that somebody else holds too: their objects keep their class."""
     made = _make(cls or TYPES.dtensor, values[0])
     if len(values) > 1 or current_platform().simulated:
-        made._locals = tuple(v if type(v) is Tensor else plain(v) for v in values)  # pylint: disable=unidiomatic-typecheck
+        made._locals = tuple(map(own_object, values))
     made._spec = spec
     return made
 
@@ -170,6 +175,6 @@ def _alive(value) -> bool:
 
 
 def forget(tensor) -> None:
-    """Drop the remembered forms of a tensor whose data changed, and make all others stale: it may be a view of theirs."""
+    """Drop the remembered forms of a tensor whose data changed, and make all others stale: it may be their view."""
     tensor._memo = None
     _UPDATES[0] += 1

@@ -42,7 +42,7 @@ def _holds(values) -> bool:
 def _dispatched(name: str):
     """Route a primitive on a tuple of tensors through the dispatcher, with its own attributes behind."""
 
-    def call(original, primitive, *args, **kwargs):
+    def call(original, primitive, *args):
         static = (primitive.axis,) if name == "Stack" else ()
         return dispatch_named(name, lambda tensors, *_: original(primitive, tensors), list(_members(args)), *static)
 
@@ -57,8 +57,8 @@ def _refused(what: str, instead: str):
     """Refuse a call that the dispatcher cannot see into."""
 
     def call(original, *args, **kwargs):
-        raise UnsupportedOpError(f"{what} does not see that an argument is a DTensor and would work on this rank's part "
-                                 f"alone. {instead}")
+        raise UnsupportedOpError(f"{what} does not see that an argument is a DTensor and would work on this rank's "
+                                 f"part alone. {instead}")
 
     return call
 
@@ -69,8 +69,8 @@ def _no_construction(original, *args, **kwargs):
 
 
 def _no_plain_target(original, target, index, value):
-    raise LayoutError("Assigning a DTensor into a plain tensor would silently store this rank's part. Say which value is "
-                      "meant: target[i] = x.to_local(), or target[i] = x.full_tensor().")
+    raise LayoutError("Assigning a DTensor into a plain tensor would silently store this rank's part. Say which value "
+                      "is meant: target[i] = x.to_local(), or target[i] = x.full_tensor().")
 
 
 _LOCAL_FIRST = "Run it on x.to_local(), or register a distributed operation."
@@ -118,8 +118,8 @@ def _with_parts(original):
 
 def _part(name: str, tensor):
     if tensor._spec.layout.is_partial:
-        raise PartialError(f"save_checkpoint: {name!r} is {tensor._spec.layout}, and an unreduced addend is not its value. "
-                           f"Reduce it first: x.reduce_partial().")
+        raise PartialError(f"save_checkpoint: {name!r} is {tensor._spec.layout}, and an unreduced addend is not its "
+                           f"value. Reduce it first: x.reduce_partial().")
     platform = current_platform()
     return values_of(tensor)[platform.positions(tensor._spec.mesh).index(platform.rank())]
 

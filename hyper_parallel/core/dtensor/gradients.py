@@ -63,8 +63,8 @@ def value_and_grad(fn, grad_position=0, weights=None, has_aux=False):
         has_aux: differentiate the first output only.
 
     Returns:
-        A function of the same arguments giving `(value, gradients)`; gradients are one tensor, a tuple, or (inputs, weights) when both are
-        asked for, as the framework's own function does.
+        A function of the same arguments giving `(value, gradients)`; gradients are one tensor, a tuple, or
+        (inputs, weights) when both are asked for, as the framework's own function does.
 
     Raises:
         ValueError: when `grad_position` names no positional argument, or there is nothing to differentiate.
@@ -90,8 +90,8 @@ def value_and_grad(fn, grad_position=0, weights=None, has_aux=False):
 def _check_positions(grad_position, weights, count: int) -> None:
     positions = _positions(grad_position)
     if any(isinstance(i, bool) or not isinstance(i, int) or not 0 <= i < count for i in positions):
-        raise ValueError(f"grad_position must be an int or a tuple of ints in [0, {count - 1}], the positional arguments of "
-                         f"the call. Got {grad_position!r}.")
+        raise ValueError(f"grad_position must be an int or a tuple of ints in [0, {count - 1}], the positional "
+                         f"arguments of the call. Got {grad_position!r}.")
     if not positions and weights is None:
         raise ValueError("There is nothing to differentiate: give grad_position, weights, or both.")
 

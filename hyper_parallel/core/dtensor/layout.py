@@ -260,8 +260,10 @@ class Layout:
     def get_split_id(self, dim: int) -> int:
         """Index of this rank's part of a tensor dimension."""
         axes = self.value.dims[dim]
+        if not axes:
+            return 0
         coordinate = self._mesh.coordinate_of(self._mesh.rank)
-        return int(np.ravel_multi_index([coordinate[a] for a in axes], [self.mesh_shape[a] for a in axes])) if axes else 0
+        return int(np.ravel_multi_index([coordinate[a] for a in axes], [self.mesh_shape[a] for a in axes]))
 
     def repeat_num(self) -> int:
         """Number of ranks that hold each part: all ranks over the parts. A pending axis counts as repeated."""

@@ -14,6 +14,8 @@
 """`Parameter(DTensor)`: a framework parameter that keeps its layout."""
 from __future__ import annotations
 
+# pylint: disable=unexpected-keyword-arg,access-member-before-definition  # the constructor is the framework's
+import copy
 import importlib
 
 from mindspore import Parameter, Tensor
@@ -25,7 +27,7 @@ from hyper_parallel.platform.mindspore.fresh import fresh_copy
 
 
 class ParameterDTensor(Parameter, DTensor):
-    """What `mindspore.Parameter(dtensor, name=...)` makes: parameter first, so names, checkpoints and hooks are its own."""
+    """What `mindspore.Parameter(dtensor, name=...)` makes; a parameter first, so names and checkpoints are its own."""
 
     def __init__(self, default_input, name=None, requires_grad=True, **kwargs):
         with running_local():
@@ -57,11 +59,12 @@ class ParameterDTensor(Parameter, DTensor):
             locals_ = None if data._locals is None else tuple(fresh_copy(v).to(self.dtype) for v in values)
             data = values[0]
         elif self._locals is not None:
-            raise LayoutError(f"In a simulation a parameter holds the parts of all ranks, and one plain tensor is none of "
-                              f"them. Distribute the whole value: p.set_data(distribute_tensor(value, mesh, p.placements)).")
+            raise LayoutError("In a simulation a parameter holds the parts of all ranks, and one plain tensor is none "
+                              "of them. Distribute the whole value: "
+                              "p.set_data(distribute_tensor(value, mesh, p.placements)).")
         elif isinstance(data, Tensor) and not slice_shape and tuple(data.shape) != tuple(plain(self).shape):
-            raise LayoutError(f"Parameter {self.name!r} holds a part of shape {tuple(plain(self).shape)} of the global shape "
-                              f"{spec.shape}. Got {tuple(data.shape)}. Distribute the whole value first: "
+            raise LayoutError(f"Parameter {self.name!r} holds a part of shape {tuple(plain(self).shape)} of the global "
+                              f"shape {spec.shape}. Got {tuple(data.shape)}. Distribute the whole value first: "
                               f"p.set_data(distribute_tensor(value, mesh, p.placements)).")
         with running_local():
             Parameter.set_data(self, data, slice_shape)
@@ -90,15 +93,16 @@ class ParameterDTensor(Parameter, DTensor):
         Raises:
             LayoutError: for any other initialiser: drawn per rank, it would make replicas differ.
         """
-        made = self.__deepcopy__({})
+        made = copy.deepcopy(self)
         if init == "same":
             return made
         value = {"zeros": 0, "ones": 1}.get(init, init) if isinstance(init, str) else init
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise LayoutError(f"clone(init={init!r}) would draw values on every rank by itself. Draw the whole value once: "
-                              f"p.clone().set_data(distribute_tensor(value, mesh, p.placements)).")
+            raise LayoutError(f"clone(init={init!r}) would draw values on every rank by itself. Draw the whole value "
+                              f"once: p.clone().set_data(distribute_tensor(value, mesh, p.placements)).")
         full = importlib.import_module("hyper_parallel.core.dtensor.factories").full
-        made.set_data(full(self.shape, value, device_mesh=self.device_mesh, placements=self.placements, dtype=self.dtype))
+        made.set_data(full(self.shape, value, device_mesh=self.device_mesh, placements=self.placements,
+                           dtype=self.dtype))
         return made
 
     def copy(self):

@@ -32,7 +32,7 @@ class Placement:
 
     __slots__ = ()
 
-    def is_shard(self, dim: int | None = None) -> bool:
+    def is_shard(self, dim: int | None = None) -> bool:  # pylint: disable=unused-argument
         """True when the tensor (or just tensor dimension `dim`) is cut along the axis."""
         return False
 
@@ -40,7 +40,7 @@ class Placement:
         """True when every rank along the axis holds the same value."""
         return False
 
-    def is_partial(self, reduce_op: str | None = None) -> bool:
+    def is_partial(self, reduce_op: str | None = None) -> bool:  # pylint: disable=unused-argument
         """True when the value is still to be reduced (with `reduce_op`, if given)."""
         return False
 
@@ -81,7 +81,7 @@ class Shard(Placement):
         return dim is None or dim == self.dim
 
     def __eq__(self, other):
-        return type(other) is Shard and other.dim == self.dim
+        return type(other) is Shard and other.dim == self.dim  # pylint: disable=unidiomatic-typecheck
 
     def __hash__(self):
         return hash((Shard, self.dim))
@@ -123,7 +123,8 @@ class StridedShard(Placement):
         return dim is None or dim == self.dim
 
     def __eq__(self, other):
-        return type(other) is StridedShard and (other.dim, other.split_factor) == (self.dim, self.split_factor)
+        same_type = type(other) is StridedShard  # pylint: disable=unidiomatic-typecheck
+        return same_type and (other.dim, other.split_factor) == (self.dim, self.split_factor)
 
     def __hash__(self):
         return hash((StridedShard, self.dim, self.split_factor))

@@ -346,6 +346,7 @@ def _trace(came: dict, state) -> list[tuple]:
 
 def _direct(space: Space) -> list[tuple]:
     """Gather what is in the way, reduce, slice, mask: legal between any two layouts."""
+    # pylint: disable=consider-using-enumerate  # the codes change while they are walked
     codes, pending, placed = space.start
     path = [space.start]
     for d in range(len(codes)):

@@ -242,7 +242,7 @@ def _with_units(dims, partial, held: LayoutValue, target: LayoutValue, units) ->
     dims = list(dims)
     for d, goal in enumerate(target.dims):
         there = [axis for axis in held.dims[d] if axis in units]
-        for axis in sorted(there, key=lambda a: goal.index(a) if a in goal else len(goal), reverse=True):
+        for axis in sorted(there, key=lambda a, g=goal: g.index(a) if a in g else len(g), reverse=True):
             dims[d] = _placed(dims[d], axis, goal)
     return layout_value(held.mesh, dims, [held.partial[a] if a in units else op for a, op in enumerate(partial)])
 

@@ -47,7 +47,7 @@ def _comparable(value):
     return value.to(mstype.float32) if value.dtype == mstype.bfloat16 else value
 
 
-class StepBoundary(Boundary):
+class StepBoundary(Boundary):  # pylint: disable=abstract-method
     """One step of a plan: `axis` of size `n`; `parents` is, per position, the dim's length before this axis cuts it."""
 
     def __init__(self, step: Step):

@@ -210,7 +210,8 @@ def _getitem(local, index):
 
 
 def _setitem(local, index, value):
-    Tensor.__setitem__(local, index, value)  # on the object itself: an alias would lose the gradient
+    # On the object itself: an alias would lose the gradient.
+    Tensor.__setitem__(local, index, value)  # pylint: disable=unnecessary-dunder-call
     return local
 
 

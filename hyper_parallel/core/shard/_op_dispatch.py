@@ -12,6 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 """The dispatcher: every framework call on a DTensor comes here; the plan is looked up, or made by asking the rule."""
+# pylint: disable=protected-access  # a DTensor's spec and locals are the package's own
 from __future__ import annotations
 
 import contextlib
@@ -214,8 +215,8 @@ def _tensors(args, kwargs):
 
 def _plain_error(name: str, tensor, path: tuple, mesh) -> LayoutError:
     return LayoutError(
-        f"{name}: argument {path[0]} is a plain tensor of shape {tuple(tensor.shape)} next to a DTensor. It is not taken "
-        f"for a replica silently. Say what it is: DTensor.from_local(t, mesh, placements) for this rank's part, "
+        f"{name}: argument {path[0]} is a plain tensor of shape {tuple(tensor.shape)} next to a DTensor. It is not "
+        f"taken for a replica silently. Say what it is: DTensor.from_local(t, mesh, placements) for this rank's part, "
         f"distribute_tensor(t, mesh, [Replicate()] * {mesh.ndim}) for a value that is equal on every rank, or run the "
         f"call inside `with hyper_parallel.implicit_replication():`.")
 
@@ -245,16 +246,16 @@ def unpack_any(args):
 def _check_inplace(name: str, target, layout, shape) -> None:
     if layout is not target.layout or tuple(shape) != target.shape:
         raise LayoutError(
-            f"{name} changes its target in place, but the result would be {layout} of shape {tuple(shape)} and the target "
-            f"is {target.layout} of shape {target.shape}. Use the form that returns a new tensor, or redistribute the "
-            f"other operand to the target's placements first.")
+            f"{name} changes its target in place, but the result would be {layout} of shape {tuple(shape)} and the "
+            f"target is {target.layout} of shape {target.shape}. Use the form that returns a new tensor, or "
+            f"redistribute the other operand to the target's placements first.")
 
 
 def _check_positions(name: str, tensors) -> None:
     counts = {len(t._locals) for t in tensors if isinstance(t, DTensorBase) and t._locals is not None}
     if len(counts) > 1 or not counts:
-        raise MeshError(f"{name}: the operands hold {sorted(counts)} simulated ranks. Operands must live on meshes of one "
-                        f"root mesh, made inside the same simulation.")
+        raise MeshError(f"{name}: the operands hold {sorted(counts)} simulated ranks. Operands must live on meshes of "
+                        f"one root mesh, made inside the same simulation.")
 
 
 dispatcher = OpDispatcher()

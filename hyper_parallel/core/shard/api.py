@@ -21,7 +21,8 @@ from hyper_parallel.core.dtensor.dtensor import DTensor
 from hyper_parallel.core.dtensor.gradients import value_and_grad
 from hyper_parallel.core.not_built import not_built
 
-shard_module = not_built("shard_module", __name__, "Replace parameters by Parameter(distribute_tensor(p, mesh, placements)).")
+shard_module = not_built("shard_module", __name__,  # pylint: disable=invalid-name
+                         "Replace parameters by Parameter(distribute_tensor(p, mesh, placements)).")
 
 
 def parallelize_value_and_grad(fn, weights, sens=None):

@@ -18,6 +18,7 @@ from mindspore import Tensor
 
 from hyper_parallel.core.dtensor.dtensor_base import DTensorBase, running_local, values_of, wrap
 from hyper_parallel.core.dtensor.layout import Layout
+from hyper_parallel.core.shard.ops.parallel_ops import DistributedOp
 from hyper_parallel.core.shard.plan import call_local, unpack
 from hyper_parallel.errors import LayoutError
 
@@ -46,12 +47,11 @@ def run_contract(op, func, args, kwargs):
 
 
 def _overrides(op) -> bool:
-    from hyper_parallel.core.shard.ops.parallel_ops import DistributedOp
     return type(op).get_expand_impl is not DistributedOp.get_expand_impl
 
 
 def _layout(value):
-    return Layout.of(value._spec.layout, value._spec.shape) if isinstance(value, DTensorBase) else None
+    return value.layout if isinstance(value, DTensorBase) else None
 
 
 def _run_everywhere(run, func, primitive, name: str, args, kwargs) -> list:

@@ -87,9 +87,9 @@ def _inputs(args, in_placements, mesh, redistribute: bool) -> list:
 
 def _local(arg, placements, mesh, redistribute: bool, i: int) -> _Values:
     layout = layout_from(mesh, placements, len(arg.shape))
-    if layout is not arg._spec.layout and not redistribute:
-        raise LayoutError(f"custom_shard: argument {i} is {arg._spec.layout} and in_placements says {layout}. Redistribute "
-                          f"it, or leave redistribute_inputs=True.")
+    if layout is not arg.layout.value and not redistribute:
+        raise LayoutError(f"custom_shard: argument {i} is {arg.layout.value} and in_placements says {layout}. "
+                          f"Redistribute it, or leave redistribute_inputs=True.")
     return _Values(values_of(arg.redistribute(mesh, layout.placements)))
 
 

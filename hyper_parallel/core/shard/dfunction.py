@@ -51,6 +51,6 @@ class DFunction(_Function):
         if not any(isinstance(a, DTensorBase) for a in args):
             return super().apply(*args)
         if cls._op_name is None:
-            raise ValueError(f"{cls.__name__} got a DTensor, but has no _op_name, so no rule gives the layout of its result. "
-                             f"Set _op_name to a registered distributed operation.")
+            raise ValueError(f"{cls.__name__} got a DTensor, but has no _op_name, so no rule gives the layout of its "
+                             f"result. Set _op_name to a registered distributed operation.")
         return dispatch_named(cls._op_name, super().apply, *args)

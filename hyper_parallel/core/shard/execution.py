@@ -18,6 +18,7 @@ from hyper_parallel.core.dtensor.boundaries import Enter, apply
 from hyper_parallel.core.shard.declaration import Bound, Declaration, Place, locate, read
 from hyper_parallel.core.shard.rules import Inference
 from hyper_parallel.errors import UnsupportedOpError
+from hyper_parallel.platform.mindspore.local_forms import FORMS
 from hyper_parallel.platform.platform import current_platform
 
 
@@ -38,8 +39,8 @@ def expand_impl(declaration: Declaration, func, layouts, bound: Bound, inference
     if not converted and bound.localize is None and bound.kernel is None:
         return None
     if current_platform().simulated:
-        raise UnsupportedOpError(f"{declaration.name}: get_expand_impl gives one process's local function, and a simulation "
-                                 f"runs all ranks at once. Call the operation on DTensors instead.")
+        raise UnsupportedOpError(f"{declaration.name}: get_expand_impl gives one process's local function, and a "
+                                 f"simulation runs all ranks at once. Call the operation on DTensors instead.")
     place = None
     if all(layout.tensor_shape is not None for layout in layouts):
         place = _place(layouts, bound, inference)
@@ -54,7 +55,6 @@ def expand_impl(declaration: Declaration, func, layouts, bound: Bound, inference
         form = None if bound.kernel is None or place is None else bound.kernel(place)
         if form is None:
             return func(*args, **kwargs)
-        from hyper_parallel.platform.mindspore.local_forms import FORMS
         values = {p.name: read(slots[p.name], p, args, kwargs) if p.name in slots else p.default
                   for p in declaration.params}
         return FORMS[form[0]](values, **form[1])

@@ -20,8 +20,8 @@ import logging
 from hyper_parallel.core.dtensor.dtensor_base import DTensorBase
 from hyper_parallel.core.dtensor.layout_value import layout_value
 from hyper_parallel.core.dtensor.planner import cost, plan
-from hyper_parallel.core.shard.plan import _get, _put, unpack
-from hyper_parallel.core.shard.rules import R, _on_axis, infer
+from hyper_parallel.core.shard.plan import get_argument, put_argument, unpack
+from hyper_parallel.core.shard.rules import R, infer, on_axis
 from hyper_parallel.errors import LayoutError
 
 logger = logging.getLogger("hyper_parallel.implicit")
@@ -40,11 +40,12 @@ def redistributed(declaration, name: str, args, kwargs, raw_call, specs_of):
     layouts = _cheapest(signature, specs, declaration.inplace)
     real, kwargs = list(real), dict(kwargs)
     for path, spec, layout in zip(raw.operands, specs, layouts):
-        operand = _get(path, real, kwargs)
+        operand = get_argument(path, real, kwargs)
         if layout is spec.layout or not isinstance(operand, DTensorBase):
             continue
-        logger.info("%s: operand %s of shape %s redistributed from %s to %s", name, path[0], spec.shape, spec.layout, layout)
-        _put(path, operand.redistribute(spec.mesh, layout.placements), real, kwargs)
+        logger.info("%s: operand %s of shape %s redistributed from %s to %s", name, path[0], spec.shape, spec.layout,
+                    layout)
+        put_argument(path, operand.redistribute(spec.mesh, layout.placements), real, kwargs)
     return ((primitive, name, tuple(real)) if primitive is not None else tuple(real)), kwargs
 
 
@@ -55,7 +56,7 @@ def _cheapest(signature, specs, inplace: bool) -> list:
     """
     layouts = [spec.layout for spec in specs]
     for axis in range(layouts[0].mesh.ndim):
-        operands = tuple(_on_axis(signature.inputs[i], layout, axis) for i, layout in enumerate(layouts))
+        operands = tuple(on_axis(signature.inputs[i], layout, axis) for i, layout in enumerate(layouts))
         if not _sound(signature, operands, inplace):
             layouts = _decide(signature, specs, layouts, axis, inplace)
     return _accepted(signature, specs, layouts, inplace)
@@ -109,9 +110,9 @@ def _decide(signature, specs, layouts, axis: int, inplace: bool) -> list:
         if least is None or price < least:
             best, least = [layout for _, layout in combination], price
     if best is None and inplace:
-        raise LayoutError(f"{signature.name} changes its target in place, and no redistribution of the other operands keeps "
-                          f"the target {layouts[0]}. Use the form that returns a new tensor, or reduce the target first: "
-                          f"x = x.reduce_partial().")
+        raise LayoutError(f"{signature.name} changes its target in place, and no redistribution of the other operands "
+                          f"keeps the target {layouts[0]}. Use the form that returns a new tensor, or reduce the "
+                          f"target first: x = x.reduce_partial().")
     if best is None:
         raise LayoutError(f"{signature.name} has no sound rule for any placement of its operands on mesh axis "
                           f"{layouts[0].mesh.axis_name(axis)!r}.")
@@ -124,7 +125,7 @@ def _price(spec, layout):
 
 def _choices(letters: tuple, layout, axis: int, usable) -> list:
     """(placement on the axis, whole layout) of an operand: as it is, replicated, or cut along each usable letter."""
-    found = [(_on_axis(letters, layout, axis), layout)]
+    found = [(on_axis(letters, layout, axis), layout)]
     bare = tuple(tuple(a for a in axes if a != axis) for axes in layout.dims)
     partial = tuple(None if a == axis else op for a, op in enumerate(layout.partial))
     found.append((R, layout_value(layout.mesh, bare, partial)))

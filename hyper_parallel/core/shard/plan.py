@@ -12,20 +12,23 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 """A plan: what one operation does for one combination of layouts, shapes and static arguments. Made cold, run warm."""
+# pylint: disable=protected-access  # a DTensor's spec and locals are the package's own
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 from mindspore import Tensor, mint
 from mindspore import dtype as mstype
 
 from hyper_parallel.core.dtensor.boundaries import Enter, FanOut, NoGradient, apply, grad_enabled
 from hyper_parallel.core.dtensor.dtensor_base import (
-    LOCAL, TYPES, DTensorBase, NoFallbackGuard, forget, plain, remembered, running_local, values_of, wrap,
+    LOCAL, TYPES, DTensorBase, NoFallbackGuard, forget, own_object, plain, remembered, running_local, values_of, wrap,
 )
-from hyper_parallel.core.shard.declaration import Bound, Declaration, Place
+from hyper_parallel.core.shard.declaration import Bound, Declaration, Place, read
 from hyper_parallel.core.shard.rules import Inference
 from hyper_parallel.errors import LayoutError
+from hyper_parallel.platform.mindspore.local_forms import FORMS
 from hyper_parallel.platform.platform import current_platform
 
 _FLOATS = (mstype.float16, mstype.bfloat16, mstype.float32, mstype.float64)
@@ -106,7 +109,7 @@ class Plan:
             return self._run_direct(func, args, kwargs)
         name = self.declaration.name
         primitive, args = unpack(name, args)
-        values = [self._values(i, _get(path, args, kwargs)) for i, path in enumerate(self.operands)]
+        values = [self._values(i, get_argument(path, args, kwargs)) for i, path in enumerate(self.operands)]
         results = []
         with running_local():
             for p in range(len(self.positions)):
@@ -117,7 +120,7 @@ class Plan:
                 else:
                     results.append(call_local(func, primitive, name, local_args, local_kwargs))
         if self.declaration.inplace:
-            target = _get(self.operands[0], args, kwargs)
+            target = get_argument(self.operands[0], args, kwargs)
             forget(target)
             return target
         return self._wrap(results)
@@ -128,9 +131,9 @@ class Plan:
         for j, tensor in enumerate(results):
             for place, value in zip(self.places, values_of(tensor)):
                 if tuple(value.shape) != place.out_shape(j):
-                    raise LayoutError(f"{self.declaration.name}: the rule says {self.outputs[j]}, so a local result of shape "
-                                      f"{place.out_shape(j)}, but the operation gave {tuple(value.shape)}. The rule or the "
-                                      f"local operation is wrong: please report this call.")
+                    raise LayoutError(f"{self.declaration.name}: the rule says {self.outputs[j]}, so a local result of "
+                                      f"shape {place.out_shape(j)}, but the operation gave {tuple(value.shape)}. The "
+                                      f"rule or the local operation is wrong: please report this call.")
         return result
 
     def _run_direct(self, func, args, kwargs):
@@ -152,7 +155,7 @@ class Plan:
         if isinstance(operand, DTensorBase):
             return [operand] if operand._locals is None else operand._locals
         varying, once = self.inference.varying[i], self.inference.once[i]
-        if operand._requires_grad and grad_enabled():  # a plain replica, by the caller's word: its gradient is complete too
+        if operand._requires_grad and grad_enabled():  # a replica by the caller's word: its gradient is complete too
             return apply(Enter(self.mesh, varying, once), apply(FanOut(self.mesh), [operand]))
         values = [operand] * len(self.positions)
         return Enter(self.mesh, (), once).forward(values) if once else values
@@ -160,7 +163,7 @@ class Plan:
     def _local_arguments(self, p: int, args, kwargs, values):
         local_args, local_kwargs = list(args), dict(kwargs) if kwargs else {}
         for path, value in zip(self.operands, values):
-            _put(path, value, local_args, local_kwargs)
+            put_argument(path, value, local_args, local_kwargs)
         dropped = []
         for name, value in self.changes[p].items():
             slot = self.slots.get(name)
@@ -177,14 +180,9 @@ class Plan:
 
     def _wrap(self, results: list):
         if not self.bound.multi:
-            return wrap([_own(r) for r in results], self.spec)
-        made = [wrap([_own(r[j]) for r in results], spec) for j, spec in enumerate(self.outputs)]
+            return wrap([own_object(r) for r in results], self.spec)
+        made = [wrap([own_object(r[j]) for r in results], spec) for j, spec in enumerate(self.outputs)]
         return type(results[0])(made) if isinstance(results[0], list) else tuple(made)
-
-
-def _own(result):
-    """The result, as an object that nobody else holds."""
-    return result if type(result) is Tensor else plain(result)  # pylint: disable=unidiomatic-typecheck
 
 
 def call_local(func, primitive, name: str, args, kwargs):
@@ -194,12 +192,12 @@ def call_local(func, primitive, name: str, args, kwargs):
     return func(*args, **kwargs) if kwargs else func(*args)
 
 
-def _get(path: tuple, args, kwargs):
+def get_argument(path: tuple, args, kwargs):
     head = kwargs[path[0]] if isinstance(path[0], str) else args[path[0]]
     return head if len(path) == 1 else head[path[1]]
 
 
-def _put(path: tuple, value, args: list, kwargs: dict) -> None:
+def put_argument(path: tuple, value, args: list, kwargs: dict) -> None:
     holder = kwargs if isinstance(path[0], str) else args
     if len(path) == 1:
         holder[path[0]] = value
@@ -226,20 +224,14 @@ class LocalForm:
     """A named local form other than the operation itself, called with the canonical arguments."""
 
     def __init__(self, plan: Plan, form: str, params: dict):
-        from hyper_parallel.platform.mindspore.local_forms import FORMS
         self.form, self.params, self.plan = FORMS[form], params, plan
 
     def __call__(self, func, primitive, name, args, kwargs):
         values = {}
         for param in self.plan.declaration.params:
             slot = self.plan.slots.get(param.name)
-            values[param.name] = param.default if slot is None else _read_slot(slot, param, args, kwargs)
+            values[param.name] = param.default if slot is None else read(slot, param, args, kwargs)
         return self.form(values, **self.params)
-
-
-def _read_slot(slot, param, args, kwargs):
-    from hyper_parallel.core.shard.declaration import read
-    return read(slot, param, args, kwargs)
 
 
 class Padded:
@@ -257,13 +249,13 @@ class Padded:
     def __call__(self, func, primitive, name, args, kwargs):
         sig = self.plan.bound.signature
         for i, (path, dims) in enumerate(zip(self.plan.operands, sig.inputs)):
-            value = _get(path, args, kwargs)
+            value = get_argument(path, args, kwargs)
             if i in self.empty.idle and grad_enabled() and value.dtype in _FLOATS:
                 value = apply(NoGradient(self.plan.mesh), [plain(value)])[0]
             for dim, letter in enumerate(dims):
                 if letter in self.empty.padded:
                     value = self._pad(value, dim, letter, i)
-            _put(path, value, args, kwargs)
+            put_argument(path, value, args, kwargs)
         result = self.inner(func, primitive, name, args, kwargs)
         results = result if self.plan.bound.multi else (result,)
         cut = tuple(self._cut(r, dims) for r, dims in zip(results, sig.outputs))
@@ -286,7 +278,6 @@ class Padded:
 def identity_slice(identity, shape: tuple, dtype):
     """A tensor filled with the identity of a reduction: a number, or "max" / "min" for the extreme of the type."""
     if identity in ("max", "min"):
-        import numpy as np
         kind = np.dtype(mstype.dtype_to_nptype(dtype)) if dtype != mstype.bfloat16 else np.dtype("float32")
         if kind.kind == "f":
             identity = float("-inf") if identity == "max" else float("inf")

@@ -20,7 +20,7 @@ The identities behind the rows, with c running over the ranks of one axis:
   shard        op acts letter by letter:         op(concat_c x_c) = concat_c op(x_c)
   contraction  a letter summed away:             op(concat_c x_c, concat_c y_c) = sum_c op(x_c, y_c)
   multilinear  a term linear in each operand:    t(sum_c x_c, y) = sum_c t(x_c, y); likewise for the mean
-  additive     a sum of terms:                   sum_c a_c + b = sum_c (a_c + [c == 0] b); mean_c a_c + b = mean_c(a_c + b)
+  additive     a sum of terms:  sum_c a_c + b = sum_c (a_c + [c == 0] b);  mean_c a_c + b = mean_c (a_c + b)
   monotone     f(max_c x_c) = max_c f(x_c) for a non-decreasing f; a non-increasing one swaps max and min
   movement     elements are copied, never combined: any elementwise reduction commutes with it
 """
@@ -238,7 +238,7 @@ def infer(sig: Signature, layouts: list[LayoutValue]) -> Inference:
     _check_conditions(sig, cuts, mesh)
     rows = []
     for axis in range(mesh.ndim):
-        operands = tuple(_on_axis(sig.inputs[i], layout, axis) for i, layout in enumerate(layouts))
+        operands = tuple(on_axis(sig.inputs[i], layout, axis) for i, layout in enumerate(layouts))
         row = sig.row(operands)
         if row is None:
             raise refusal(sig, layouts, axis)
@@ -249,7 +249,7 @@ def infer(sig: Signature, layouts: list[LayoutValue]) -> Inference:
                      {letter: axes for letter, axes in cuts.items() if letter in sig.reduces})
 
 
-def _on_axis(letters: tuple, layout: LayoutValue, axis: int):
+def on_axis(letters: tuple, layout: LayoutValue, axis: int):
     if layout.partial[axis]:
         return ("P", layout.partial[axis])
     dim = layout.axis_dim[axis]
@@ -306,8 +306,8 @@ def refusal(sig: Signature, layouts, axis: int) -> LayoutError:
     head = f"{sig.name} has no sound rule on mesh axis {mesh.axis_name(axis)!r} for {found}."
     pending = [i for i, layout in enumerate(layouts) if layout.partial[axis]]
     if pending:
-        return PartialError(f"{head} {_partial_reason(sig, layouts, axis, pending)} Reduce operand {pending[-1]} first: "
-                            f"x.reduce_partial(), or x.redistribute(mesh, placements) without that Partial.")
+        return PartialError(f"{head} {_partial_reason(sig, layouts, axis, pending)} Reduce operand {pending[-1]} "
+                            f"first: x.reduce_partial(), or x.redistribute(mesh, placements) without that Partial.")
     return LayoutError(f"{head} {_shard_reason(sig, layouts, axis)}")
 
 
@@ -341,8 +341,9 @@ def _shard_reason(sig: Signature, layouts, axis: int) -> str:
             where = sig.inputs[partner].index(letter)
             name = layout.mesh.axis_name(axis)
             return (f"Dimension {dim} of operand {i} and dimension {where} of operand {partner} are the same dimension "
-                    f"and must be cut alike. Redistribute operand {partner}: x.redistribute(mesh, [... Shard({where}) on {name!r} "
-                    f"...]), or gather operand {i}: x.redistribute(mesh, [... Replicate() on {name!r} ...]).")
+                    f"and must be cut alike. Redistribute operand {partner}: x.redistribute(mesh, [... "
+                    f"Shard({where}) on {name!r} ...]), or gather operand {i}: x.redistribute(mesh, [... Replicate() "
+                    f"on {name!r} ...]).")
     cut = [i for i, layout in enumerate(layouts) if layout.axis_dim[axis] is not None]
     name = layouts[0].mesh.axis_name(axis)
     return (f"One axis cannot cut two different dimensions of the result. Gather operand {cut[-1]} there: "

@@ -21,6 +21,7 @@ import mindspore as ms
 from mindspore import mint
 
 from hyper_parallel.errors import MeshError
+from hyper_parallel.platform.mindspore.cpu_kernels import substitute
 from hyper_parallel.platform.mindspore.fresh import fresh_copy
 from hyper_parallel.platform.platform import _ACTIVE, Platform
 
@@ -58,9 +59,10 @@ class SimulatedPlatform(Platform):
         return mesh.root_mesh.rank_list
 
     def check_ranks(self, mesh):
-        if int(mesh._ranks.max()) >= self._world:
-            raise MeshError(f"The mesh has rank {int(mesh._ranks.max())}, but this simulation has {self._world} ranks: "
-                            f"simulate({int(mesh._ranks.max()) + 1}).")
+        highest = max(mesh.rank_list)
+        if highest >= self._world:
+            raise MeshError(f"The mesh has rank {highest}, but this simulation has {self._world} ranks: "
+                            f"simulate({highest + 1}).")
 
     def group(self, ranks):
         return "simulated_" + "_".join(map(str, ranks))
@@ -75,7 +77,6 @@ class SimulatedPlatform(Platform):
         return ms.Tensor(array)
 
     def kernel(self, name):
-        from hyper_parallel.platform.mindspore.cpu_kernels import substitute
         return substitute(name)
 
     def expect_equal(self, mesh, shapes):

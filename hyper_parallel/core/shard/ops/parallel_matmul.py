@@ -67,7 +67,8 @@ def _carried(names: tuple, sizes, own: tuple) -> tuple:
 
 def _check_contraction(name: str, x: Operand, w: Operand, k_x: int, k_w: int) -> None:
     if x.exact and w.exact and x.shape[k_x] != w.shape[k_w]:
-        raise LayoutError(f"{name}: dim {k_x} of {x.shape} and dim {k_w} of {w.shape} are contracted and must be equal.")
+        raise LayoutError(f"{name}: dim {k_x} of {x.shape} and dim {k_w} of {w.shape} are contracted and must be "
+                          f"equal.")
 
 
 def _check_rank(name: str, operand: Operand, role: str, least: int, most: int | None = None) -> None:
@@ -191,8 +192,8 @@ def bind_einsum(call: Call) -> Bound:
     left, arrow, out = equation.partition("->")
     inputs = left.split(",")
     if "." in equation or len(inputs) != len(operands) or any(len(set(dims)) != len(dims) for dims in inputs):
-        raise LayoutError(f"{call.name}: {equation!r} has no rule: write every dimension as a letter, once per operand, "
-                          f"with one group per operand ({len(operands)}).")
+        raise LayoutError(f"{call.name}: {equation!r} has no rule: write every dimension as a letter, once per "
+                          f"operand, with one group per operand ({len(operands)}).")
     if not arrow:
         joined = "".join(inputs)
         out = "".join(sorted(c for c in set(joined) if joined.count(c) == 1))

@@ -14,6 +14,8 @@
 """`DistributedOp`: the three-phase contract of a distributed operation, and `RuleOp`, which derives it from a rule."""
 from __future__ import annotations
 
+import importlib
+
 from hyper_parallel.core.dtensor.layout import Layout
 from hyper_parallel.core.shard.declaration import (
     MISSING, Declaration, Operand, Param, Place, locate, parse_params, read,
@@ -40,7 +42,7 @@ class DistributedOp:
         self.op_name = op_name
         register_distributed_op(op_name, self)
 
-    def preprocess(self, args, kwargs):
+    def preprocess(self, args, kwargs):  # pylint: disable=unused-argument
         """(local args, local kwargs, cache values) of a call, or None for the older two-argument contract."""
         return None
 
@@ -48,7 +50,7 @@ class DistributedOp:
         """((output layouts...), extra) of the cache values; or one Layout when called with `extra_args`."""
         raise NotImplementedError(f"{type(self).__name__} must define infer_layout.")
 
-    def get_expand_impl(self, func, infer_result, cache_values):
+    def get_expand_impl(self, func, infer_result, cache_values):  # pylint: disable=unused-argument
         """The local function to run in place of `func`, or None."""
         return None
 
@@ -147,8 +149,9 @@ class RuleOp(DistributedOp):
     def get_expand_impl(self, func, infer_result, cache_values):
         """The local function with conversions and rewritten static arguments, or None when `func` itself is right."""
         layouts, bound, inference = infer_result[1]
-        from hyper_parallel.core.shard.execution import expand_impl  # needs the framework, layout inference does not
-        return expand_impl(self.declaration, func, layouts, bound, inference)
+        # This phase needs the framework; the inference of layouts does not.
+        execution = importlib.import_module("hyper_parallel.core.shard.execution")
+        return execution.expand_impl(self.declaration, func, layouts, bound, inference)
 
 
 def declare(name: str, params: str | tuple[Param, ...], bind, **options) -> RuleOp:
