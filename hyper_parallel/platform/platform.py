@@ -216,6 +216,10 @@ def get_platform() -> Platform:
     Raises:
         MeshError: when HYPER_PARALLEL_PLATFORM names a back end that this fork does not have.
         ImportError: when MindSpore is missing or of an unsupported version.
+
+    Examples:
+        >>> get_platform().world_size()
+        1
     """
     if _ACTIVE.stack:
         return _ACTIVE.stack[-1]

@@ -38,7 +38,12 @@ _STATE = _State()
 
 
 def gradient_convention() -> str:
-    """The convention of this thread: "single_loss" or "sum_of_ranks"."""
+    """The convention of this thread: "single_loss" or "sum_of_ranks".
+
+    Examples:
+        >>> gradient_convention() in CONVENTIONS
+        True
+    """
     return _STATE.name
 
 

@@ -425,6 +425,11 @@ class _MeshResources(threading.local):
 
         Raises:
             RuntimeError: when there is none.
+
+        Examples:
+            >>> with init_device_mesh("cpu", (2,)) as mesh:
+            ...     get_current_mesh() is mesh
+            True
         """
         if not self.stack:
             raise RuntimeError("No device mesh is active. Enter one: `with mesh:`, or pass device_mesh.")

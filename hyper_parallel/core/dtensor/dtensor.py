@@ -48,6 +48,14 @@ class DTensor(UninterceptedMethods):
 
     Raises:
         LayoutError: when placements do not fit mesh and tensor, or the local shape does not fit `shape`.
+
+    Examples:
+        >>> from hyper_parallel import simulate, init_device_mesh, Partial
+        >>> with simulate(2):
+        ...     mesh = init_device_mesh("cpu", (2,), mesh_dim_names=("tp",))
+        ...     x = DTensor((Tensor([1.0]), Tensor([2.0])), mesh, [Partial()])
+        ...     (x * 2 + 1).full_tensor().asnumpy().tolist()
+        [7.0]
     """
 
     def __new__(cls, local_tensor, device_mesh=None, placements=None, *, layout=None, shape=None):

@@ -69,17 +69,39 @@ def zeros(size, device_mesh, placements, *, dtype=ms.float32) -> DTensor:
 
 
 def ones(size, device_mesh, placements, *, dtype=ms.float32) -> DTensor:
-    """Ones of a global size; see `zeros`. Under Partial the *value* is ones, not the addends."""
+    """Ones of a global size; see `zeros`. Under Partial the *value* is ones, not the addends.
+
+    Examples:
+        >>> from hyper_parallel import simulate, init_device_mesh, Partial
+        >>> with simulate(2):
+        ...     ones(2, init_device_mesh("cpu", (2,)), [Partial()]).full_tensor().asnumpy().tolist()
+        [1.0, 1.0]
+    """
     return _filled(_spec(size, device_mesh, placements), 1, dtype)
 
 
 def full(size, fill_value, *, device_mesh, placements, dtype=ms.float32) -> DTensor:
-    """A global size filled with one value; see `zeros`. Under Partial the *value* is that, not the addends."""
+    """A global size filled with one value; see `zeros`. Under Partial the *value* is that, not the addends.
+
+    Examples:
+        >>> from hyper_parallel import simulate, init_device_mesh, Shard
+        >>> with simulate(2):
+        ...     x = full((3,), 7.0, device_mesh=init_device_mesh("cpu", (2,)), placements=[Shard(0)])
+        ...     x.full_tensor().asnumpy().tolist()
+        [7.0, 7.0, 7.0]
+    """
     return _filled(_spec(size, device_mesh, placements), fill_value, dtype)
 
 
 def empty(size, device_mesh, placements, *, dtype=ms.float32) -> DTensor:
-    """Uninitialised storage of a global size; see `zeros`. A Replicate or Partial tensor is made equal on all ranks."""
+    """Uninitialised storage of a global size; see `zeros`. A Replicate or Partial tensor is made equal on all ranks.
+
+    Examples:
+        >>> from hyper_parallel import simulate, init_device_mesh, Shard
+        >>> with simulate(2):
+        ...     empty((4, 3), init_device_mesh("cpu", (2,)), [Shard(1)]).shape
+        (4, 3)
+    """
     spec = _spec(size, device_mesh, placements)
     if spec.has_cuts and not spec.layout.is_partial and all(d is not None for d in spec.layout.axis_dim):
         ranks = current_platform().positions(spec.mesh)
@@ -94,10 +116,30 @@ def _random(draw, size, device_mesh, placements, dtype) -> DTensor:
 
 
 def rand(size, device_mesh, placements, *, dtype=ms.float32) -> DTensor:
-    """Uniform values in [0, 1): the same whole tensor under every layout and rank count; see `manual_seed`, `zeros`."""
+    """Uniform values in [0, 1): the same whole tensor under every layout and rank count; see `manual_seed`, `zeros`.
+
+    Examples:
+        >>> from hyper_parallel import manual_seed, simulate, init_device_mesh, Shard
+        >>> with simulate(2):
+        ...     manual_seed(1)
+        ...     x = rand((4,), init_device_mesh("cpu", (2,)), [Shard(0)]).full_tensor().asnumpy()
+        ...     bool((0 <= x).all() and (x < 1).all())
+        True
+    """
     return _random(generator().random, size, device_mesh, placements, dtype)
 
 
 def randn(size, device_mesh, placements, *, dtype=ms.float32) -> DTensor:
-    """Standard normal values: the same whole tensor under every layout and rank count; see `manual_seed`, `zeros`."""
+    """Standard normal values: the same whole tensor under every layout and rank count; see `manual_seed`, `zeros`.
+
+    Examples:
+        >>> from hyper_parallel import manual_seed, simulate, init_device_mesh, Replicate, Shard
+        >>> with simulate(2):
+        ...     mesh, draws = init_device_mesh("cpu", (2,)), []
+        ...     for placement in (Shard(0), Replicate()):
+        ...         manual_seed(3)
+        ...         draws.append(randn((4,), mesh, [placement]).full_tensor().asnumpy())
+        ...     bool((draws[0] == draws[1]).all())
+        True
+    """
     return _random(generator().standard_normal, size, device_mesh, placements, dtype)

@@ -304,7 +304,18 @@ class SkipDTensorDispatch:
 
 @contextlib.contextmanager
 def implicit_redistribution():
-    """Let the dispatcher insert the cheapest sound redistribution where a rule refuses, and log each one."""
+    """Let the dispatcher insert the cheapest sound redistribution where a rule refuses, and log each one.
+
+    The logger is "hyper_parallel.implicit", the level INFO. The target of an in-place operation is never redistributed.
+
+    Examples:
+        >>> from hyper_parallel import DTensor, Partial, init_device_mesh, simulate
+        >>> with simulate(2), implicit_redistribution():
+        ...     mesh = init_device_mesh("cpu", (2,))
+        ...     x = DTensor.from_local((Tensor([1.0]), Tensor([-3.0])), mesh, [Partial()])
+        ...     abs(x).full_tensor().asnumpy().tolist()
+        [2.0]
+    """
     STATE.implicit += 1
     try:
         yield
@@ -314,7 +325,15 @@ def implicit_redistribution():
 
 @contextlib.contextmanager
 def implicit_replication():
-    """Take plain tensors next to DTensors for values that are equal on every rank."""
+    """Take plain tensors next to DTensors for values that are equal on every rank.
+
+    Examples:
+        >>> from hyper_parallel import Shard, distribute_tensor, init_device_mesh, simulate
+        >>> with simulate(2), implicit_replication():
+        ...     x = distribute_tensor(Tensor([1.0, 2.0]), init_device_mesh("cpu", (2,)), [Shard(0)])
+        ...     (x * Tensor([5.0])).full_tensor().asnumpy().tolist()
+        [5.0, 10.0]
+    """
     STATE.plain_ok += 1
     try:
         yield
