@@ -24,8 +24,35 @@ from hyper_parallel.platform.mindspore.cpu_kernels_inplace import in_place, writ
 _EXACT_BITS = {"Float16": 11, "BFloat16": 8, "Float32": 24, "Float64": 53}
 
 
+class Window:
+    """A seed whose draws are made for a whole tensor, of which a part is handed out.
+
+    Args:
+        seed: the seed proper.
+        whole: shape of the whole tensor.
+        area: a slice per dimension.
+    """
+
+    def __init__(self, seed, whole: tuple, area: tuple):
+        self.seed, self.whole, self.area = seed, whole, area
+
+    def part(self, offset):
+        """A generator with the methods of numpy's, whose last argument, a shape, is that of the part."""
+        return _Part(_generator(self.seed, offset), self.whole, self.area)
+
+
+class _Part:
+    def __init__(self, source, whole: tuple, area: tuple):
+        self._source, self._whole, self._area = source, whole, area
+
+    def __getattr__(self, name):
+        return lambda *args: getattr(self._source, name)(*args[:-1], self._whole)[self._area]
+
+
 def _generator(seed, offset):
     """A counter-based generator keyed by both numbers, so that consecutive offsets do not overlap."""
+    if isinstance(seed, Window):
+        return seed.part(offset)
     key = [int(host(v)) if hasattr(v, "dtype") else int(v) for v in (seed, offset)]
     return np.random.Generator(np.random.Philox(key=[k % 2 ** 64 for k in key]))
 
@@ -33,8 +60,8 @@ def _generator(seed, offset):
 def dropout(x, p, training=True, inplace=False, seed=0, offset=0):
     """x with each element kept with probability 1 - p and scaled by 1 / (1 - p).
 
-    The mask is drawn for the local shape: ranks that hold shards of one tensor need different offsets, ranks that
-    hold copies the same.
+    The mask is drawn for the shape of x; for a part of a tensor the seed is a `Window`, so that every rank has its part
+    of one mask.
     """
     if not training or p == 0:
         return x

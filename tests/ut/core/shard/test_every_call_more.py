@@ -94,7 +94,37 @@ SCATTERS = {
                              ROW, MANY3, ROW[:3]),
     "masked_scatter": (lambda x, m, s: x.masked_scatter(m, s), None, X, X > 0, _ints(4, 8)),
 }
-CALLS = {**LOOKUPS, **SCATTERS}
+
+
+def _seeded(call):
+    """The call after the framework's generator is set, so that every run draws alike."""
+
+    def run(*operands):
+        ms.manual_seed(3)
+        return call(*operands)
+
+    return run
+
+
+IMAGE, CHANCES = _ints(2, 3, 2, 2), np.abs(X) / 8
+RANDOM = {
+    "dropout": (_seeded(lambda x: F.dropout(x, 0.5)), None, X),
+    "dropout all": (_seeded(lambda x: F.dropout(x, 1.0)), np.zeros_like, X),
+    "dropout eval": (lambda x: F.dropout(x, 0.5, training=False), lambda x: x, X),
+    "dropout 0": (lambda x: F.dropout(x, 0.0), lambda x: x, X),
+    "dropout2d": (_seeded(mint.nn.Dropout2d(0.5)), None, IMAGE),
+    "normal_": (_seeded(lambda x: x.copy().normal_(1.0, 2.0)), None, X),
+    "uniform_": (_seeded(lambda x: x.copy().uniform_(-1.0, 2.0)), None, X),
+    "random_": (_seeded(lambda x: x.copy().random_(0, 9)), None, X),
+    "exponential_": (_seeded(lambda x: x.copy().exponential_(2.0)), None, X),
+    "bernoulli_": (_seeded(lambda x: x.copy().bernoulli_(0.5)), None, X),
+    "bernoulli_ p": (_seeded(lambda x, p: x.copy().bernoulli_(p)), None, X, CHANCES),
+    "bernoulli": (_seeded(mint.bernoulli), None, CHANCES),
+    "rand_like": (_seeded(mint.rand_like), None, X), "randn_like": (_seeded(mint.randn_like), None, X),
+    "randint_like": (_seeded(lambda x: mint.randint_like(x, -2, 5)), None, X),
+    "normal": (_seeded(mint.normal), None, X, CHANCES),
+}
+CALLS = {**LOOKUPS, **SCATTERS, **RANDOM}
 
 
 def _placements(array) -> list:
