@@ -82,7 +82,7 @@ def check_dtype(layout: LayoutValue, dtype) -> None:
                               f"Partial('sum').")
 
 
-def _equal_shards(layout: LayoutValue, local_shape: tuple) -> tuple:
+def equal_shards(layout: LayoutValue, local_shape: tuple) -> tuple:
     """Global shape when every rank holds an equal shard."""
     sizes = layout.mesh.mesh_shape
     parts = (int(np.prod([sizes[a] for a in axes], dtype=int)) for axes in layout.dims)
@@ -92,7 +92,7 @@ def _equal_shards(layout: LayoutValue, local_shape: tuple) -> tuple:
 def assembled(values: list, layout: LayoutValue, shape, cls) -> DTensorBase:
     """A DTensor around local values; their shapes must be what layout and global shape say."""
     check_dtype(layout, values[0].dtype)
-    shape = _equal_shards(layout, tuple(values[0].shape)) if shape is None else tuple(shape)
+    shape = equal_shards(layout, tuple(values[0].shape)) if shape is None else tuple(shape)
     spec = layout.spec(shape)
     ranks = current_platform().positions(layout.mesh)
     if len(ranks) != len(values):

@@ -28,7 +28,7 @@ from hyper_parallel.core.shard.contract import run_contract
 from hyper_parallel.core.shard.declaration import Operand, locate, read
 from hyper_parallel.core.shard.implicit import redistributed
 from hyper_parallel.core.shard.ops.parallel_ops import RuleOp
-from hyper_parallel.core.shard.ops.parallel_ops_register import get_distributed_op, registry_version
+from hyper_parallel.core.shard.ops.parallel_ops_register import get_distributed_op, on_registration
 from hyper_parallel.core.shard.plan import Plan, unpack
 from hyper_parallel.core.shard.rules import infer
 from hyper_parallel.errors import LayoutError, MeshError, UnsupportedOpError
@@ -84,7 +84,7 @@ class OpDispatcher:
     def __init__(self):
         self._plans: dict = {}
         self._dtype_ops: dict = {}
-        self._version = -1
+        on_registration(self.clear)
 
     def dispatch(self, func, args, kwargs=None):
         """The result of a framework call whose arguments hold DTensors.
@@ -128,23 +128,22 @@ class OpDispatcher:
     def _cold(self, func, name: str, args, kwargs, key):
         kwargs = kwargs or {}
         op = get_distributed_op(name)
-        if self._version != registry_version():
-            self.clear()
-            self._version = registry_version()
         if op is None:
             _refuse_arrays(name, args)
             raise UnsupportedOpError(
                 f"{name} has no distributed rule, so it cannot run on a DTensor. Register one: an "
                 f"instance of a DistributedOp subclass named {name!r}; or run it on local tensors: "
                 f"hyper_parallel.custom_shard(fn, mesh, out_placements, in_placements).")
-        if not isinstance(op, RuleOp) or type(op).infer_layout is not RuleOp.infer_layout:
+        if not isinstance(op, RuleOp) or type(op).get_expand_impl is not RuleOp.get_expand_impl:
             return run_contract(op, func, args, kwargs)
         try:
             plan = self._plan(op.declaration, name, args, kwargs)
+            if type(op).infer_layout is not RuleOp.infer_layout:
+                plan.relabel(op.infer_layout(op.preprocess(unpack(name, args)[1], kwargs)[2])[0])
         except LayoutError as error:
             if not STATE.implicit:
                 raise type(error)(f"{error} {_operands_text(args, kwargs)}") from None
-            args, kwargs = redistributed(op.declaration, name, args, kwargs, RawCall, self._specs)
+            args, kwargs = redistributed(error, op.declaration, name, args, kwargs, RawCall, self._specs)
             return self.dispatch(func, args, kwargs)
         result = plan.checked(plan.run(func, args, kwargs))
         if key is not None:
@@ -248,7 +247,7 @@ def _check_inplace(name: str, target, layout, shape) -> None:
         raise LayoutError(
             f"{name} changes its target in place, but the result would be {layout} of shape {tuple(shape)} and the "
             f"target is {target.layout} of shape {target.shape}. Use the form that returns a new tensor, or "
-            f"redistribute the other operand to the target's placements first.")
+            f"bring the other operand to the target's placements first: y.redistribute(mesh, x.placements).")
 
 
 def _check_positions(name: str, tensors) -> None:

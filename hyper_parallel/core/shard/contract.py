@@ -16,15 +16,20 @@ from __future__ import annotations
 
 from mindspore import Tensor
 
-from hyper_parallel.core.dtensor.dtensor_base import DTensorBase, running_local, values_of, wrap
+from hyper_parallel.core.dtensor.assembly import assembled, equal_shards
+from hyper_parallel.core.dtensor.boundaries import Enter, apply, grad_enabled
+from hyper_parallel.core.dtensor.dtensor_base import TYPES, DTensorBase, own_object, running_local, values_of, wrap
 from hyper_parallel.core.dtensor.layout import Layout
 from hyper_parallel.core.shard.ops.parallel_ops import DistributedOp
 from hyper_parallel.core.shard.plan import call_local, unpack
 from hyper_parallel.errors import LayoutError
+from hyper_parallel.platform.platform import current_platform
 
 
 def run_contract(op, func, args, kwargs):
     """The result of `func` under the rule of a user's distributed operation.
+
+    A replicated operand that meets sharded or pending work becomes varying, so that its gradient is complete.
 
     Raises:
         LayoutError: when the operation returns another number of layouts than it has outputs.
@@ -32,35 +37,80 @@ def run_contract(op, func, args, kwargs):
     primitive, args = unpack(op.op_name, args)
     prepared = op.preprocess(args, kwargs)
     if prepared is None:
-        layouts = [_layout(a) for a in args if a is not None]
+        layouts = [layout_handle(a) for a in args]
         extra = tuple(a for a in args if a is not None and not isinstance(a, DTensorBase))
         inferred = op.infer_layout(layouts, extra)
         outputs = inferred if isinstance(inferred, tuple) else (inferred,)
         run = op.get_expand_impl(func, inferred, layouts, extra) if _overrides(op) else None
     else:
-        cache_values = prepared[2]
-        inferred = op.infer_layout(cache_values)
+        inferred = op.infer_layout(prepared[2])
         outputs = inferred[0]
-        run = op.get_expand_impl(func, inferred, cache_values)
+        run = op.get_expand_impl(func, inferred, prepared[2])
+    args, kwargs = varying_arguments(args, kwargs, outputs)
+    if prepared is not None:
+        args, kwargs = op.preprocess(args, kwargs)[:2]
     results = _run_everywhere(run, func, primitive, op.op_name, args, kwargs)
-    return _wrap(op, results, outputs)
+    return _wrapped(op, results, tuple(outputs))
 
 
 def _overrides(op) -> bool:
+    """The older call passes four arguments, which the base's three-phase default does not take."""
     return type(op).get_expand_impl is not DistributedOp.get_expand_impl
 
 
-def _layout(value):
+def layout_handle(value) -> Layout | None:
+    """A handle on a DTensor's layout, None for anything else."""
     return value.layout if isinstance(value, DTensorBase) else None
+
+
+# -- conversions -----------------------------------------------------------------------------------------------------
+
+
+def varying_arguments(args, kwargs, outputs) -> tuple[tuple, dict]:
+    """Arguments in which replicas that meet sharded or pending work are varying (design, section 4)."""
+    if not grad_enabled():
+        return tuple(args), dict(kwargs)
+    layouts = [a.layout.value for a in _tensors((*args, *kwargs.values()))]
+    layouts += [handle.value for handle in outputs if handle is not None]
+    busy = [axis for axis in range(layouts[0].mesh.ndim)
+            if any(v.partial[axis] or v.axis_dim[axis] is not None for v in layouts)]
+    return tuple(varying(a, busy) for a in args), {k: varying(v, busy) for k, v in kwargs.items()}
+
+
+def varying(value, busy: list):
+    """The value, where it is a replica on busy axes in its varying form: its gradient is summed over them.
+
+    Args:
+        value: a DTensor, a sequence that may hold some, or anything else.
+        busy: mesh axes on which some operand or output is sharded or pending.
+    """
+    if isinstance(value, (tuple, list)):
+        return type(value)(varying(v, busy) for v in value)
+    if not isinstance(value, DTensorBase):
+        return value
+    layout = value.layout.value
+    axes = tuple(a for a in busy if not layout.partial[a] and layout.axis_dim[a] is None)
+    if not axes or not value.dtype.is_floating_point:
+        return value
+    return wrap(apply(Enter(layout.mesh, axes, ()), values_of(value)), layout.spec(value.shape))
+
+
+def _tensors(values):
+    for value in values:
+        if isinstance(value, (tuple, list)):
+            yield from _tensors(value)
+        elif isinstance(value, DTensorBase):
+            yield value
+
+
+# -- local runs ------------------------------------------------------------------------------------------------------
 
 
 def _run_everywhere(run, func, primitive, name: str, args, kwargs) -> list:
     """The local result of every position."""
-    tensors = [a for a in _flat((*args, *kwargs.values())) if isinstance(a, DTensorBase)]
-    count = len(values_of(tensors[0]))
     results = []
     with running_local():
-        for p in range(count):
+        for p in range(_positions((*args, *kwargs.values()))):
             local_args = [_at(a, p) for a in args]
             local_kwargs = {k: _at(v, p) for k, v in kwargs.items()}
             if run is not None:
@@ -70,35 +120,49 @@ def _run_everywhere(run, func, primitive, name: str, args, kwargs) -> list:
     return results
 
 
-def _flat(values):
-    for value in values:
-        if isinstance(value, (tuple, list)):
-            yield from _flat(value)
-        else:
-            yield value
+def _positions(values) -> int:
+    """Number of local values that the arguments hold: of DTensors, or of simulated parts that `to_local` gave."""
+    if not current_platform().simulated:
+        return 1
+    counts = [len(values_of(t)) for t in _tensors(values)] + [len(v) for v in values if _is_parts(v)]
+    return max(counts, default=1)
+
+
+def _is_parts(value) -> bool:
+    return (current_platform().simulated and isinstance(value, tuple) and len(value) > 0
+            and all(type(v) is Tensor for v in value))  # pylint: disable=unidiomatic-typecheck
 
 
 def _at(value, p: int):
     if isinstance(value, DTensorBase):
         return values_of(value)[p]
-    if isinstance(value, (tuple, list)) and any(isinstance(v, Tensor) for v in value):
+    if _is_parts(value):
+        return value[p]
+    if isinstance(value, (tuple, list)) and any(isinstance(v, (Tensor, tuple)) for v in value):
         return type(value)(_at(v, p) for v in value)
     return value
 
 
-def _wrap(op, results: list, layouts: tuple):
-    if hasattr(op, "wrap_output") and len(results) == 1:
-        return op.wrap_output(results[0], layouts if len(layouts) > 1 else layouts[0])
+# -- results ---------------------------------------------------------------------------------------------------------
+
+
+def _wrapped(op, results: list, layouts: tuple):
+    """The outputs as DTensors, by the operation's own `wrap_output`; in a simulation it gets tuples of parts."""
     many = isinstance(results[0], (tuple, list))
     columns = list(zip(*results)) if many else [tuple(results)]
     if len(columns) != len(layouts):
         raise LayoutError(f"{op.op_name} returned {len(columns)} outputs and {len(layouts)} layouts. "
                           f"infer_layout must give one layout per output.")
-    wrapped = tuple(c[0] if layout is None else wrap_local(list(c), layout) for c, layout in zip(columns, layouts))
-    return wrapped if many else wrapped[0]
+    keep = current_platform().simulated
+    parts = tuple(c if keep and layout is not None else c[0] for c, layout in zip(columns, layouts))
+    return op.wrap_output(parts if many else parts[0], layouts if many else layouts[0])
 
 
-def wrap_local(values: list, layout: Layout):
-    """A DTensor around local values under a layout handle; without a recorded shape, of equal shards."""
-    shape = layout.tensor_shape or layout.mesh.get_global_shape(tuple(values[0].shape), layout.tensor_map)
-    return wrap(values, layout.value.spec(tuple(shape)))
+def wrap_local(local, layout: Layout):
+    """A DTensor around local values under a layout handle; without a recorded shape, of equal shards (checked)."""
+    values = [own_object(v) for v in (local if isinstance(local, (tuple, list)) else [local])]
+    shape = layout.tensor_shape
+    if shape is None:
+        shape = equal_shards(layout.value, tuple(values[0].shape))
+        current_platform().expect_equal(layout.mesh, [tuple(v.shape) for v in values])
+    return assembled(values, layout.value, shape, TYPES.dtensor)

@@ -17,8 +17,11 @@ from __future__ import annotations
 from mindspore import Tensor
 
 from hyper_parallel.core.dtensor.assembly import layout_from
+from hyper_parallel.core.dtensor.boundaries import grad_enabled
 from hyper_parallel.core.dtensor.dtensor import DTensor
 from hyper_parallel.core.dtensor.dtensor_base import plain, values_of, wrap
+from hyper_parallel.core.dtensor.placement_types import Placement
+from hyper_parallel.core.shard.contract import varying
 from hyper_parallel.errors import LayoutError
 from hyper_parallel.platform.platform import current_platform
 
@@ -26,8 +29,8 @@ from hyper_parallel.platform.platform import current_platform
 def custom_shard(func, device_mesh, out_placements, in_placements=None, redistribute_inputs=True):
     """A function of DTensors that runs `func` on their local tensors.
 
-    The gradients of `func` are the framework's own on local tensors; replicated inputs of differing local work need
-    `to_local(grad_placements=...)` inside.
+    A replicated input that meets sharded or pending inputs or outputs becomes varying, so that its gradient is complete;
+    inside, gradients are the framework's own on local tensors.
 
     Args:
         func: function of local tensors.
@@ -54,7 +57,7 @@ def custom_shard(func, device_mesh, out_placements, in_placements=None, redistri
     def sharded(*args, **kwargs):
         if not any(isinstance(a, DTensor) for a in args):
             return func(*args, **kwargs)
-        locals_ = _inputs(args, in_placements, device_mesh, redistribute_inputs)
+        locals_ = _inputs(args, in_placements, device_mesh, redistribute_inputs, out_placements)
         count = len(current_platform().positions(device_mesh))
         results = [func(*[_at(v, p) for v in locals_], **kwargs) for p in range(count)]
         return _outputs(results, device_mesh, out_placements)
@@ -70,27 +73,43 @@ class _Values(list):
     """Local values of one DTensor argument, one per position."""
 
 
-def _inputs(args, in_placements, mesh, redistribute: bool) -> list:
+def _busy(mesh, *given) -> list:
+    """Mesh axes on which some placements shard or leave pending."""
+    axes = set()
+    for places in given:
+        if isinstance(places, Placement) and mesh.ndim == 1 and not places.is_replicate():
+            axes.add(0)
+        elif isinstance(places, (tuple, list)) and places and all(isinstance(p, Placement) for p in places):
+            axes.update(axis for axis, p in enumerate(places) if not p.is_replicate())
+        elif isinstance(places, (tuple, list)) and any(isinstance(p, str) and p != "None" for p in places):
+            axes.update(a for a, dim in enumerate(layout_from(mesh, places, len(places)).axis_dim) if dim is not None)
+        elif isinstance(places, (tuple, list)):
+            axes.update(_busy(mesh, *places))
+    return sorted(axes)
+
+
+def _inputs(args, in_placements, mesh, redistribute: bool, out_placements) -> list:
     if in_placements is None:
         raise RuntimeError("custom_shard: an argument is a DTensor, so in_placements must say the placements of every "
                            "argument: in_placements=((Shard(0),), None, ...).")
     if len(in_placements) != len(args):
         raise ValueError(f"custom_shard: in_placements has {len(in_placements)} entries for {len(args)} arguments.")
-    locals_ = []
+    locals_, busy = [], _busy(mesh, in_placements, out_placements)
     for i, (arg, placements) in enumerate(zip(args, in_placements)):
         if isinstance(arg, DTensor) != (placements is not None):
             kind = "a DTensor without placements" if placements is None else f"a {type(arg).__name__} with placements"
             raise TypeError(f"custom_shard: argument {i} is {kind}. Give placements to DTensors and None to all else.")
-        locals_.append(arg if placements is None else _local(arg, placements, mesh, redistribute, i))
+        locals_.append(arg if placements is None else _local(arg, placements, mesh, redistribute, i, busy))
     return locals_
 
 
-def _local(arg, placements, mesh, redistribute: bool, i: int) -> _Values:
+def _local(arg, placements, mesh, redistribute: bool, i: int, busy: list) -> _Values:
     layout = layout_from(mesh, placements, len(arg.shape))
     if layout is not arg.layout.value and not redistribute:
         raise LayoutError(f"custom_shard: argument {i} is {arg.layout.value} and in_placements says {layout}. "
                           f"Redistribute it, or leave redistribute_inputs=True.")
-    return _Values(values_of(arg.redistribute(mesh, layout.placements)))
+    moved = arg.redistribute(mesh, layout.placements)
+    return _Values(values_of(varying(moved, busy) if grad_enabled() else moved))
 
 
 def _outputs(results: list, mesh, out_placements):

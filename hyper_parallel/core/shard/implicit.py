@@ -17,7 +17,8 @@ from __future__ import annotations
 import itertools
 import logging
 
-from hyper_parallel.core.dtensor.dtensor_base import DTensorBase
+from hyper_parallel.core.dtensor.boundaries import FanOut, apply
+from hyper_parallel.core.dtensor.dtensor_base import DTensorBase, wrap_shared
 from hyper_parallel.core.dtensor.layout_value import layout_value
 from hyper_parallel.core.dtensor.planner import cost, plan
 from hyper_parallel.core.shard.plan import get_argument, put_argument, unpack
@@ -27,22 +28,26 @@ from hyper_parallel.errors import LayoutError
 logger = logging.getLogger("hyper_parallel.implicit")
 
 
-def redistributed(declaration, name: str, args, kwargs, raw_call, specs_of):
+def redistributed(refusal: LayoutError, declaration, name: str, args, kwargs, raw_call, specs_of):
     """(args, kwargs) with operands redistributed at the least cost such that the rule accepts them; each is logged.
 
     Raises:
-        LayoutError: when no redistribution of the operands makes the call sound.
+        LayoutError: when no redistribution of the operands makes the call sound; `refusal` where layouts are not why.
     """
     primitive, real = unpack(name, args)
     raw = raw_call(declaration, name, args, kwargs)
     specs = specs_of(declaration, raw)
     signature = declaration.bind(declaration.call(raw.values)).signature
     layouts = _cheapest(signature, specs, declaration.inplace)
+    if all(layout is spec.layout for spec, layout in zip(specs, layouts)):
+        raise refusal
     real, kwargs = list(real), dict(kwargs)
     for path, spec, layout in zip(raw.operands, specs, layouts):
         operand = get_argument(path, real, kwargs)
-        if layout is spec.layout or not isinstance(operand, DTensorBase):
+        if layout is spec.layout:
             continue
+        if not isinstance(operand, DTensorBase):
+            operand = wrap_shared(apply(FanOut(spec.mesh), [operand]), spec)
         logger.info("%s: operand %s of shape %s redistributed from %s to %s", name, path[0], spec.shape, spec.layout,
                     layout)
         put_argument(path, operand.redistribute(spec.mesh, layout.placements), real, kwargs)

@@ -125,6 +125,23 @@ class Plan:
             return target
         return self._wrap(results)
 
+    def relabel(self, layouts) -> None:
+        """Take the layouts that a subclass of the rule's operation gives for the outputs."""
+        self.outputs = tuple(handle.value.spec(spec.shape) for handle, spec in zip(layouts, self.outputs))
+        self.spec = self.outputs[0]
+
+    def run_locally(self, func, args, kwargs):
+        """The operation on this process's local tensors, conversions included; a local result."""
+        values = []
+        for i, path in enumerate(self.operands):
+            value = [get_argument(path, args, kwargs)]
+            if self.converted[i]:
+                value = apply(Enter(self.mesh, self.inference.varying[i], self.inference.once[i]), value)
+            values.append(value[0])
+        local_args, local_kwargs = self._local_arguments(0, args, kwargs, values)
+        run = call_local if self.kernels[0] is None else self.kernels[0]
+        return run(func, None, self.declaration.name, local_args, local_kwargs)
+
     def checked(self, result):
         """The result of a first run, after a look at its local shapes: rule and kernel must agree on every rank."""
         results = result if self.bound.multi else (result,)

@@ -54,6 +54,13 @@ class DistributedOp:
         """The local function to run in place of `func`, or None."""
         return None
 
+    def wrap_output(self, py_output, output_layouts):
+        """DTensors around local outputs: one layout for one output, a tuple for several; None passes an output through."""
+        wrap_local = importlib.import_module("hyper_parallel.core.shard.contract").wrap_local
+        if not isinstance(output_layouts, (tuple, list)):
+            return py_output if output_layouts is None else wrap_local(py_output, output_layouts)
+        return tuple(o if layout is None else wrap_local(o, layout) for o, layout in zip(py_output, output_layouts))
+
     def _check_partial_inputs(self, layouts) -> None:
         """Refuse pending inputs.
 

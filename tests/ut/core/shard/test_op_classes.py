@@ -11,7 +11,7 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
-"""The five operation classes asked directly: both calling conventions on layouts alone, and the three phases by hand."""
+"""The five operation classes asked directly: both calling conventions on layouts, and the three phases by hand."""
 import copy
 import itertools
 
@@ -19,12 +19,15 @@ import numpy as np
 import pytest
 from mindspore import Tensor, mint, ops
 
-from hyper_parallel import DTensor, Layout, LayoutError, MeshError, PartialError, UnsupportedOpError, denote, init_device_mesh, simulate
+from hyper_parallel import (
+    DTensor, Layout, LayoutError, MeshError, PartialError, UnsupportedOpError, denote, init_device_mesh, simulate,
+)
 from hyper_parallel.core.dtensor.device_mesh import DeviceMesh
 from hyper_parallel.core.dtensor.layout_value import placements_to_value
 from hyper_parallel.core.shard.ops import parallel_ops_register as register
 from hyper_parallel.core.shard.ops.parallel_matmul import (
-    BatchMatMulDistributedOp, BatchMatMulExtDistributedOp, LinearDistributedOp, MatMulDistributedOp, MatMulExtDistributedOp,
+    BatchMatMulDistributedOp, BatchMatMulExtDistributedOp, LinearDistributedOp, MatMulDistributedOp,
+    MatMulExtDistributedOp,
 )
 from hyper_parallel.platform.platform import _ACTIVE, Platform
 from tests.common.distributed_values import realise
@@ -34,17 +37,7 @@ CLASSES = {
     "MatMulExt": MatMulExtDistributedOp, "MatMul": MatMulDistributedOp, "BatchMatMulExt": BatchMatMulExtDistributedOp,
     "BatchMatMul": BatchMatMulDistributedOp, "Dense": LinearDistributedOp,
 }
-
-
-@pytest.fixture(autouse=True)
-def _registry():
-    """Operations that a test registers are gone afterwards."""
-    register.load_builtin_ops()
-    before = dict(register._OPS)
-    yield
-    register._OPS.clear()
-    register._OPS.update(before)
-    register._STATE["version"] += 1
+pytestmark = pytest.mark.usefixtures("own_registry")
 
 
 def _mesh(*shape, names=("dp", "tp"), ranks=None):
@@ -59,7 +52,8 @@ def _handle(mesh, row, ndim, shape=None):
     layout.set_alias_tensor_map(cuts)
     for axis, text in enumerate(row):
         if text == "L" or placement(text).is_partial():
-            layout.set_partial_by_dev_axis(mesh.mesh_dim_names[axis], "all" if text == "L" else placement(text).reduce_op)
+            layout.set_partial_by_dev_axis(mesh.mesh_dim_names[axis], "all" if text == "L"
+                                           else placement(text).reduce_op)
     if shape is not None:
         layout.set_tensor_meta(shape)
     return layout
@@ -67,12 +61,17 @@ def _handle(mesh, row, ndim, shape=None):
 
 # (form of the table, static arguments, whether global shapes are needed to tell a broadcast dim)
 ASKED = [
-    ("matmul", (), False), ("matmul batched left", (), False), ("matmul batched right", (), False), ("matmul batched both", (), False),
-    ("matmul broadcast", (), True), ("dot", (), False), ("vector @ matrix", (), False), ("matrix @ vector", (), False),
-    ("vector @ batch", (), False), ("batch @ vector", (), False), ("MatMul", (False, False), False), ("MatMul ta", (True, False), False),
+    ("matmul", (), False), ("matmul batched left", (), False), ("matmul batched right", (), False),
+    ("matmul batched both", (), False),
+    ("matmul broadcast", (), True), ("dot", (), False), ("vector @ matrix", (), False),
+    ("matrix @ vector", (), False),
+    ("vector @ batch", (), False), ("batch @ vector", (), False), ("MatMul", (False, False), False),
+    ("MatMul ta", (True, False), False),
     ("MatMul tb", (False, True), False), ("MatMul ta tb", (True, True), False), ("bmm", (), False),
-    ("BatchMatMul", (False, False), False), ("BatchMatMul ta", (True, False), False), ("BatchMatMul tb", (False, True), False),
-    ("BatchMatMul ta tb", (True, True), False), ("linear", (None,), False), ("linear bias", (), False), ("linear batched", (None,), False),
+    ("BatchMatMul", (False, False), False), ("BatchMatMul ta", (True, False), False),
+    ("BatchMatMul tb", (False, True), False),
+    ("BatchMatMul ta tb", (True, True), False), ("linear", (None,), False), ("linear bias", (), False),
+    ("linear batched", (None,), False),
 ]
 
 
@@ -84,16 +83,20 @@ def _ask(name, static, row, with_shapes):
     handles = [_handle(mesh, (p,), len(s), s if with_shapes else None) for p, s in zip(row, shapes)]
     op = register.get_distributed_op(form.op)
     tensors, flags = (handles + [None] * (static == (None,))), [s for s in static if s is not None]
-    return handles, (lambda: op.infer_layout(list(handles) + list(static))), (lambda: op.infer_layout(tuple(tensors), flags))
+    values = list(handles) + list(static)
+    return handles, (lambda: op.infer_layout(values)), (lambda: op.infer_layout(tuple(tensors), flags))
 
 
 @pytest.mark.parametrize("name, static, with_shapes", [
-    (name, static, with_shapes) for name, static, sizes in ASKED for with_shapes in ([True] if sizes else [False, True])])
+    (name, static, with_shapes) for name, static, sizes in ASKED
+    for with_shapes in ([True] if sizes else [False, True])])
 def test_both_calls_answer_every_row(name, static, with_shapes):
     """
     Feature: infer_layout(cache_values), infer_layout(layouts, extra_args).
-    Description: every row of the table on layout handles, without a process group, with and without global shapes.
-    Expectation: ((layout,), extra) and the layout alone, with the placement of the table; handles are not changed.
+    Description: every row of the table on layout handles, without a process group, with and without global
+        shapes.
+    Expectation: ((layout,), extra) and the layout alone, with the placement of the table; handles are not
+        changed.
     """
     form = FORMS[name]
     for row, wanted in form.accepted().items():
@@ -113,8 +116,8 @@ def test_both_calls_answer_every_row(name, static, with_shapes):
 def test_both_calls_refuse_everything_else(name, static, _):
     """
     Feature: infer_layout(cache_values), infer_layout(layouts, extra_args).
-    Description: every combination that is no row, a pending conjunction among them; with shapes where both operands
-        have batch dims, for one of them might broadcast otherwise.
+    Description: every combination that is no row, a pending conjunction among them; with shapes where both
+        operands have batch dims, for one of them might broadcast otherwise.
     Expectation: PartialError or LayoutError from both calls; handles are not changed.
     """
     form = FORMS[name]
@@ -150,13 +153,15 @@ def test_a_batch_that_broadcasts_is_told_by_its_shape():
             op.infer_layout((_handle(mesh, (left,), 3, one), _handle(mesh, (right,), 3, three)), (False, False))
 
 
-@pytest.mark.parametrize("op, static, ranks", [("MatMulExt", (), (2, 2)), ("MatMul", (False, False), (2, 2)), ("BatchMatMulExt", (), (3, 3)),
+@pytest.mark.parametrize("op, static, ranks",
+                         [("MatMulExt", (), (2, 2)), ("MatMul", (False, False), (2, 2)),
+                          ("BatchMatMulExt", (), (3, 3)),
                                                ("BatchMatMul", (False, False), (3, 3)), ("Dense", (None,), (2, 2))])
 def test_axes_are_independent_and_orders_are_kept(op, static, ranks):
     """
     Feature: infer_layout on two axes.
-    Description: the class of the bug report: x cut on the contraction by tp and on its rows by dp, twice in a row; rows
-        cut by (tp, dp).
+    Description: the class of the bug report: x cut on the contraction by tp and on its rows by dp, twice in a
+        row; rows cut by (tp, dp).
     Expectation: dp keeps its cut, tp becomes and stays a sum; the order of cuts is kept.
     """
     made, template = CLASSES[op](op), Layout((2, 2), ("dp", "tp"), init_backend=False)
@@ -166,7 +171,8 @@ def test_axes_are_independent_and_orders_are_kept(op, static, ranks):
     assert tmp.partial == [None, "sum"] and tmp.alias_tensor_map == (*batch, "dp", "None")
     (out,), _ = made.infer_layout([tmp, template(*batch, "None", "None"), *static])
     assert out == tmp and out is not tmp
-    (kept,), _ = made.infer_layout([template(*batch, ("tp", "dp"), "None"), template(*batch, "None", "None"), *static])
+    (kept,), _ = made.infer_layout([template(*batch, ("tp", "dp"), "None"), template(*batch, "None", "None"),
+                                    *static])
     assert kept.alias_tensor_map == (*batch, ("tp", "dp"), "None")
 
 
@@ -189,8 +195,10 @@ def _pair(mesh=None):
 
 
 @pytest.mark.parametrize("call", [
-    lambda op, x, w: op.infer_layout([x, w]), lambda op, x, w: op.infer_layout((x, w)), lambda op, x, w: op.infer_layout([x, w], None),
-    lambda op, x, w: op.infer_layout((x, w), ()), lambda op, x, w: op.infer_layout((x, w), []), lambda op, x, w: op.infer_layout([x, w], extra_args=[]),
+    lambda op, x, w: op.infer_layout([x, w]), lambda op, x, w: op.infer_layout((x, w)),
+    lambda op, x, w: op.infer_layout([x, w], None),
+    lambda op, x, w: op.infer_layout((x, w), ()), lambda op, x, w: op.infer_layout((x, w), []),
+    lambda op, x, w: op.infer_layout([x, w], extra_args=[]),
     lambda op, x, w: op.infer_layout(cache_values=[x, w]),
 ])
 def test_forms_of_the_call(call):
@@ -206,22 +214,36 @@ def test_forms_of_the_call(call):
 REFUSED = {
     "one layout": (lambda: MatMulExtDistributedOp().infer_layout([_pair()[0]]), LayoutError, "other"),
     "no layout": (lambda: MatMulExtDistributedOp().infer_layout([]), LayoutError, "MatMulExt"),
-    "three layouts": (lambda: MatMulExtDistributedOp().infer_layout([*_pair(), _pair()[0]]), LayoutError, "MatMulExt takes"),
-    "three layouts, older": (lambda: MatMulExtDistributedOp().infer_layout((*_pair(), _pair()[0]), ()), LayoutError, "too many"),
-    "extra of a class without": (lambda: MatMulExtDistributedOp().infer_layout(_pair(), (True,)), LayoutError, "too many"),
+    "three layouts": (lambda: MatMulExtDistributedOp().infer_layout([*_pair(), _pair()[0]]), LayoutError,
+                      "MatMulExt takes"),
+    "three layouts, older": (lambda: MatMulExtDistributedOp().infer_layout((*_pair(), _pair()[0]), ()), LayoutError,
+                             "too many"),
+    "extra of a class without": (lambda: MatMulExtDistributedOp().infer_layout(_pair(), (True,)), LayoutError,
+                                 "too many"),
     "three flags": (lambda: MatMulDistributedOp().infer_layout(_pair(), (True, True, True)), LayoutError, "too many"),
-    "a plain weight": (lambda: MatMulExtDistributedOp().infer_layout([_pair()[0], None]), LayoutError, "'other' has no layout"),
-    "a plain input": (lambda: LinearDistributedOp().infer_layout([None, _pair()[1], None]), LayoutError, "'input' has no layout"),
-    "a plain weight, older": (lambda: MatMulDistributedOp().infer_layout((_pair()[0], None), (False, False)), LayoutError, "'other' has no layout"),
-    "another mesh": (lambda: MatMulExtDistributedOp().infer_layout([_pair()[0], _pair(_mesh(3))[0]]), MeshError, "share one mesh"),
-    "other names": (lambda: MatMulExtDistributedOp().infer_layout([_pair()[0], _pair(_mesh(2, names=("pp",)))[0]]), MeshError, "share one mesh"),
-    "other ranks": (lambda: MatMulExtDistributedOp().infer_layout([_pair()[0], _pair(_mesh(2, ranks=(2, 3)))[0]]), MeshError, "share one mesh"),
-    "bias of another mesh": (lambda: LinearDistributedOp().infer_layout([*_pair(), _handle(_mesh(3), ("R",), 1)]), MeshError, "share one mesh"),
-    "a 3-D weight": (lambda: LinearDistributedOp().infer_layout([_pair()[0], _handle(_mesh(2), ("R",), 3), None]), LayoutError, "weight must have"),
+    "a plain weight": (lambda: MatMulExtDistributedOp().infer_layout([_pair()[0], None]), LayoutError,
+                       "'other' has no layout"),
+    "a plain input": (lambda: LinearDistributedOp().infer_layout([None, _pair()[1], None]), LayoutError,
+                      "'input' has no layout"),
+    "a plain weight, older": (lambda: MatMulDistributedOp().infer_layout((_pair()[0], None), (False, False)),
+                              LayoutError, "'other' has no layout"),
+    "another mesh": (lambda: MatMulExtDistributedOp().infer_layout([_pair()[0], _pair(_mesh(3))[0]]), MeshError,
+                     "share one mesh"),
+    "other names": (lambda: MatMulExtDistributedOp().infer_layout([_pair()[0], _pair(_mesh(2, names=("pp",)))[0]]),
+                    MeshError, "share one mesh"),
+    "other ranks": (lambda: MatMulExtDistributedOp().infer_layout([_pair()[0], _pair(_mesh(2, ranks=(2, 3)))[0]]),
+                    MeshError, "share one mesh"),
+    "bias of another mesh": (lambda: LinearDistributedOp().infer_layout([*_pair(), _handle(_mesh(3), ("R",), 1)]),
+                             MeshError, "share one mesh"),
+    "a 3-D weight": (lambda: LinearDistributedOp().infer_layout([_pair()[0], _handle(_mesh(2), ("R",), 3), None]),
+                     LayoutError, "weight must have"),
     "a 2-D bias": (lambda: LinearDistributedOp().infer_layout([*_pair(), _pair()[0]]), LayoutError, "bias must have"),
-    "a template": (lambda: MatMulExtDistributedOp().infer_layout([_pair()[0], Layout.from_device_mesh(_mesh(2))]), LayoutError, "template"),
-    "1-D with flags": (lambda: MatMulDistributedOp().infer_layout((_pair()[0], _handle(_mesh(2), ("R",), 1)), (False, False)), LayoutError, "2 dim"),
-    "1-D batch": (lambda: BatchMatMulExtDistributedOp().infer_layout([_handle(_mesh(2), ("R",), 1), _pair()[0]]), LayoutError, "2 dim"),
+    "a template": (lambda: MatMulExtDistributedOp().infer_layout([_pair()[0], Layout.from_device_mesh(_mesh(2))]),
+                   LayoutError, "template"),
+    "1-D with flags": (lambda: MatMulDistributedOp().infer_layout((_pair()[0], _handle(_mesh(2), ("R",), 1)),
+        (False, False)), LayoutError, "2 dim"),
+    "1-D batch": (lambda: BatchMatMulExtDistributedOp().infer_layout([_handle(_mesh(2), ("R",), 1), _pair()[0]]),
+                  LayoutError, "2 dim"),
     "shapes that do not fit": (lambda: MatMulExtDistributedOp().infer_layout(
         [_handle(_mesh(2), ("R",), 2, (4, 6)), _handle(_mesh(2), ("R",), 2, (5, 2))]), LayoutError, "must be equal"),
 }
@@ -247,9 +269,11 @@ def test_making_an_instance_registers_it(name):
     Expectation: found under that name; the built-in family is found under its own without being made.
     """
     assert isinstance(register.get_distributed_op(name), CLASSES[name])
-    version = register.registry_version()
+    told = []
+    register.on_registration(lambda: told.append(1))
     made = CLASSES[name]()
-    assert made.op_name == name and register.get_distributed_op(name) is made and register.registry_version() > version
+    assert made.op_name == name and register.get_distributed_op(name) is made
+    assert told
     other = CLASSES[name]("Mine")
     assert register.get_distributed_op("Mine") is other and register.get_distributed_op(name) is made
     assert register.registered_ops()["Mine"] is other and register.get_distributed_op("NoSuchOp") is None
@@ -285,7 +309,8 @@ def _by_hand(op, func, mesh, operands, static=()):
     for rank in range(mesh.size()):
         _ACTIVE.stack.append(_Rank(rank, mesh.size()))
         try:
-            args = tuple(DTensor.from_local(Tensor(locals_[rank]), mesh, p, shape=s) for p, s, locals_ in operands) + tuple(static)
+            args = tuple(DTensor.from_local(Tensor(locals_[rank]), mesh, p, shape=s)
+                         for p, s, locals_ in operands) + tuple(static)
             local_args, local_kwargs, cache_values = op.preprocess(args, {})
             inferred = op.infer_layout(cache_values)
             run = op.get_expand_impl(func, inferred, cache_values)
@@ -298,7 +323,8 @@ def _by_hand(op, func, mesh, operands, static=()):
 BY_HAND = [
     ("matmul", mint.matmul, ()), ("vector @ matrix", mint.matmul, ()), ("matmul batched both", mint.matmul, ()),
     ("MatMul ta", lambda x, w, ta, tb: ops.MatMul(ta, tb)(x, w), (True, False)), ("bmm", mint.bmm, ()),
-    ("BatchMatMul tb", lambda x, w, ta, tb: ops.BatchMatMul(ta, tb)(x, w), (False, True)), ("linear", mint.nn.functional.linear, ()),
+    ("BatchMatMul tb", lambda x, w, ta, tb: ops.BatchMatMul(ta, tb)(x, w), (False, True)),
+    ("linear", mint.nn.functional.linear, ()),
     ("linear bias", mint.nn.functional.linear, ()),
 ]
 
@@ -309,12 +335,14 @@ def test_the_three_phases_give_the_value(name, func, static, ranks):
     """
     Feature: preprocess, infer_layout, get_expand_impl.
     Description: the phases run by hand as each rank, for every row, uneven shards, per-rank addends.
-    Expectation: plain local arguments, layouts and flags in order as cache values; local results that denote the value.
+    Expectation: plain local arguments, layouts and flags in order as cache values; local results that denote the
+        value.
     """
     form, mesh = FORMS[name], _mesh(ranks)
     op, shapes = register.get_distributed_op(form.op), form.shapes[0]
     for row, wanted in form.accepted().items():
-        parts = [realise(np.random.default_rng(i), mesh, (placement(p),), s) for i, (p, s) in enumerate(zip(row, shapes))]
+        parts = [realise(np.random.default_rng(i), mesh, (placement(p),), s)
+                 for i, (p, s) in enumerate(zip(row, shapes))]
         operands = [((placement(p),), s, locals_) for p, s, (_, locals_) in zip(row, shapes, parts)]
         results, out = _by_hand(op, func, mesh, operands, static)
         assert out.placements == (placement(wanted),)
@@ -331,7 +359,7 @@ def test_preprocess_separates_local_values_from_what_decides():
     mesh = init_device_mesh("cpu", (1,), mesh_dim_names=("tp",), init_backend=False)
     x = DTensor.from_local(Tensor(np.ones((2, 2), "float32")), mesh, (placement("P"),))
     args, kwargs, cache = MatMulDistributedOp().preprocess((x, x), {"transpose_b": True})
-    assert all(type(a) is Tensor for a in args) and kwargs == {"transpose_b": True}  # pylint: disable=unidiomatic-typecheck
+    assert not any(isinstance(a, DTensor) for a in args) and kwargs == {"transpose_b": True}
     assert cache == [x.layout, x.layout, False, True] and cache[0].tensor_shape == (2, 2)
     assert LinearDistributedOp().preprocess((x, x, None), None)[2] == [x.layout, x.layout, None]
     assert LinearDistributedOp().preprocess((x,), {"weight": x})[2] == [x.layout, x.layout, None]
