@@ -18,14 +18,16 @@ import importlib
 
 _OPS: dict = {}
 _FAMILIES = ("matmul", "elementwise", "inplace", "reduce", "transpose", "reshape", "expand", "concat", "split", "index",
-             "gather", "lookup", "scatter", "sort", "activation", "cast", "create")
-_STATE = {"loaded": False, "version": 0}
+             "gather", "lookup", "scatter", "sort", "activation", "cast", "create", "random", "special")
+_STATE = {"loaded": False}
+_TOLD: list = []
 
 
 def register_distributed_op(name: str, op) -> None:
     """Make `op` the distributed form of the operation `name`; the latest registration counts."""
     _OPS[name] = op
-    _STATE["version"] += 1
+    for forget in _TOLD:
+        forget()
 
 
 def load_builtin_ops() -> None:
@@ -50,6 +52,6 @@ def registered_ops() -> dict:
     return dict(_OPS)
 
 
-def registry_version() -> int:
-    """A number that changes with every registration; caches of plans depend on it."""
-    return _STATE["version"]
+def on_registration(forget) -> None:
+    """Call `forget()` after every registration: caches of plans must not outlive a rule."""
+    _TOLD.append(forget)
