@@ -18,6 +18,7 @@
 In `blocking` mode every call waits for its kernel, and single calls are timed in pairs. In `async` mode bursts of
 `BURST` calls are timed in pairs, the wait for the device outside the clock: that is the time of the host alone.
 With gradients the pairs run inside a function that the framework differentiates, so every call is recorded.
+`kind` is "dtensor", "floor" (a bare subclass that intercepts and does nothing else) or "self" (the dispatcher alone).
 """
 from __future__ import annotations
 
@@ -30,12 +31,14 @@ os.environ.setdefault("GLOG_v", "4")  # read by the framework when it is first i
 import mindspore as ms  # noqa: E402
 import numpy as np  # noqa: E402
 from mindspore import Tensor, mint  # noqa: E402
+from mindspore._c_expression import NoFallbackGuard  # noqa: E402
 
 from benchmarks.timing import FULL, QUICK, best_round, clock, emit, no_collector, paired  # noqa: E402
 from hyper_parallel import Replicate, Shard, distribute_tensor, init_device_mesh  # noqa: E402
 from hyper_parallel.core.shard._op_dispatch import dispatcher  # noqa: E402
 
 BURST = 40
+as_class = Tensor._make_subclass  # pylint: disable=protected-access
 
 # Operation, placements of the operands as text, how many of (x, y, w) it takes, call. The same list as PyTorch's side.
 CASES = (
@@ -98,6 +101,16 @@ def recorded(case, plain: dict, wrapped: dict, measure) -> dict:
     return found
 
 
+class Floor(Tensor):
+    """The least that interception can cost: a call comes here, is made again uncaught, and its result is re-tagged."""
+
+    def __fallback__(self, func, args, kwargs=None):
+        with NoFallbackGuard():
+            result = func(*args, **(kwargs or {}))
+        result.__class__ = Floor
+        return result
+
+
 class NoKernel:
     """A framework call whose local operation only hands out a tensor object."""
 
@@ -105,7 +118,7 @@ class NoKernel:
         self.name, self.tensor = name, tensor
 
     def __call__(self, *_):
-        return Tensor._make_subclass(Tensor, self.tensor)
+        return as_class(Tensor, self.tensor)
 
 
 def own_time(plain: dict, wrapped: dict, counts) -> None:
@@ -120,6 +133,20 @@ def own_time(plain: dict, wrapped: dict, counts) -> None:
              **times)
 
 
+def measured(plain: dict, wrapped: dict, timed, counts, **fields) -> None:
+    """Print the overhead of every operation without gradients."""
+    for case in CASES:
+        times = timed(*_calls(case, plain, wrapped), counts)
+        emit(bench="dispatch", mesh="(1,)", op=case[0], placements=case[1], grad=False, **fields, **times)
+
+
+def measured_recording(plain: dict, wrapped: dict, timed, counts, **fields) -> None:
+    """Print the overhead of every operation with gradients."""
+    for case in CASES:
+        times = recorded(case, plain, wrapped, lambda p, d: timed(p, d, counts))
+        emit(bench="dispatch", mesh="(1,)", op=case[0], placements=case[1], grad=True, **fields, **times)
+
+
 def main(arguments=None) -> None:
     """Print the overheads of one mode."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.dispatch")
@@ -131,14 +158,10 @@ def main(arguments=None) -> None:
         ms.runtime.launch_blocking()
     timed = paired if options.mode == "blocking" else bursts
     plain, wrapped = operands()
-    for grad in (False, True):
-        for case in CASES:
-            if grad:
-                times = recorded(case, plain, wrapped, lambda p, d: timed(p, d, counts))
-            else:
-                times = timed(*_calls(case, plain, wrapped), counts)
-            emit(bench="dispatch", kind="dtensor", mode=options.mode, mesh="(1,)", op=case[0], placements=case[1],
-                 grad=grad, **times)
+    measured(plain, wrapped, timed, counts, kind="dtensor", mode=options.mode)
+    measured_recording(plain, wrapped, timed, counts, kind="dtensor", mode=options.mode)
+    floor = {name: as_class(Floor, tensor) for name, tensor in plain.items()}
+    measured(plain, floor, timed, counts, kind="floor", mode=options.mode)
     if options.mode == "blocking":
         own_time(plain, wrapped, counts)
 

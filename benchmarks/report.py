@@ -37,8 +37,8 @@ def case_of(row: dict) -> tuple:
 def title(row: dict) -> str:
     """The case in words."""
     if row["bench"] == "dispatch":
-        what = "dispatcher alone" if row["kind"] == "self" else f"overhead, {row['mode']}"
-        return f"{what}{', with gradients' if row['grad'] else ''}"
+        what = {"dtensor": "overhead", "floor": "interception alone", "self": "dispatcher alone"}[row["kind"]]
+        return f"{what}, {row['mode']}{', with gradients' if row['grad'] else ''}"
     if row["bench"] == "localtensor":
         return f"low-rank chain, {row['world']} ranks, forward{' and backward' if row['backward'] else ''}"
     return TITLES[row["bench"]]

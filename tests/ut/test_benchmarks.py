@@ -36,8 +36,8 @@ OPS = {"transpose", "add", "matmul", "relu", "sum", "add_scalar"}
 
 # Module, arguments beside --quick, fields of each result, number of results.
 SCRIPTS = [
-    (dispatch, (), JUDGED | PAIRED | {"kind", "mode", "mesh", "op", "placements", "grad"}, 15),
-    (dispatch, ("--mode", "async"), JUDGED | PAIRED | {"kind", "mode", "mesh", "op", "placements", "grad"}, 12),
+    (dispatch, (), JUDGED | PAIRED | {"kind", "mode", "mesh", "op", "placements", "grad"}, 21),
+    (dispatch, ("--mode", "async"), JUDGED | PAIRED | {"kind", "mode", "mesh", "op", "placements", "grad"}, 18),
     (cold, (), JUDGED | COLD, 18),
     (planner, (), JUDGED | PLAN, 4),
     (simulation, ("--world", "2"), JUDGED | {"world", "backward", "exact", "first_ms", "warm_median_ms"}, 2),
@@ -78,11 +78,12 @@ def test_dispatch_covers_every_case_with_and_without_gradients():
     """
     Feature: benchmark scripts.
     Description: cases of the dispatch script.
-    Expectation: every operation once without and once with gradients; the dispatcher alone for three of them.
+    Expectation: every operation without and with gradients, and intercepted only; the dispatcher alone for three.
     """
     results = _run(dispatch)
     for grad in (False, True):
         assert {r["op"] for r in results if r["kind"] == "dtensor" and r["grad"] is grad} == OPS
+    assert {r["op"] for r in results if r["kind"] == "floor"} == OPS
     assert [r["op"] for r in results if r["kind"] == "self"] == ["transpose", "add", "matmul"]
 
 
@@ -115,6 +116,7 @@ BARS = [
     (_overhead("add", 99.0, grad=True), None, None),
     (_overhead("sum", 15.5, mode="async"), 15.0, False),
     (_overhead("add", 8.5, kind="self"), 8.0, False),
+    (_overhead("add", 99.0, kind="floor"), None, None),
     ({"bench": "rule_cold", "median_us": 101.0}, 100.0, False),
     ({"bench": "redistribute_plan", "cold_median_us": 80.0, "cold_max_us": 2100.0}, [200.0, 2000.0], False),
     ({"bench": "redistribute_plan", "cold_median_us": 80.0, "cold_max_us": 1900.0}, [200.0, 2000.0], True),
