@@ -81,8 +81,8 @@ class Platform:
         """The array as a tensor of the framework."""
         return array
 
-    def kernel(self, name: str):  # pylint: disable=unused-argument
-        """A local substitute for a kernel that this platform lacks, or None."""
+    def kernel(self, name: str, shapes: tuple = ()):  # pylint: disable=unused-argument
+        """A local substitute for a kernel that this platform lacks (for operands of these local shapes), or None."""
         return None
 
     def expect_equal(self, mesh, shapes: list) -> None:

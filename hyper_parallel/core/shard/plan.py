@@ -96,7 +96,8 @@ class Plan:
         form = None if self.bound.kernel is None else self.bound.kernel(place)
         if form is not None:
             return LocalForm(self, *form)
-        substitute = platform.kernel(self.declaration.name)
+        shapes = tuple(place.in_shape(i) for i in range(len(self.in_specs)))
+        substitute = platform.kernel(self.declaration.name, shapes)
         run = None if substitute is None else Substitute(substitute)
         empty = empty_letters(self, place)
         return Padded(self, empty, run) if empty else run

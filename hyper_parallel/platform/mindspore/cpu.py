@@ -44,9 +44,9 @@ class CpuPlatform(CollectivePlatform):
     def _stop(self) -> None:
         """MCCL's group of all processes cannot be released and made again; it lives until the process ends."""
 
-    def kernel(self, name: str):
+    def kernel(self, name: str, shapes: tuple = ()):
         """The local substitute for a kernel that the CPU build lacks, or None."""
-        return substitute(name)
+        return substitute(name, shapes)
 
     def _check_moved(self, dtype) -> None:
         if str(dtype) not in MOVED | MOVED_AS_BYTES:

@@ -26,6 +26,8 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
+from mindspore import mint
+
 from hyper_parallel.platform.mindspore import (cpu_kernels_attention, cpu_kernels_inplace, cpu_kernels_matmul,
                                                cpu_kernels_movement, cpu_kernels_norm, cpu_kernels_pointwise,
                                                cpu_kernels_random, cpu_kernels_reduce)
@@ -38,7 +40,7 @@ _FAMILIES = (cpu_kernels_matmul, cpu_kernels_pointwise, cpu_kernels_norm, cpu_ke
 SUBSTITUTES = MappingProxyType({name: call for family in _FAMILIES for name, call in family.TABLE.items()})
 
 
-def substitute(name: str):
+def substitute(name: str, shapes: tuple = ()):
     """The local function that stands in for an intercepted name on CPU, or None where the real kernel is right.
 
     It takes the positional and keyword arguments of the intercepted call, unpacked, with plain local tensors, and
@@ -46,6 +48,7 @@ def substitute(name: str):
 
     Args:
         name: what an intercepted call reports as its name, e.g. "Mm" or "InplaceAddExt".
+        shapes: local shapes of the tensor operands, for kernels that are wrong for some shapes alone.
 
     Examples:
         >>> import numpy as np
@@ -56,4 +59,6 @@ def substitute(name: str):
         >>> substitute("MatMulExt") is None
         True
     """
+    if name == "MatMulExt" and len(shapes) == 2 and all(len(s) == 3 and s[0] == 1 for s in shapes):
+        return mint.bmm  # matmul's backward raises for some products of two batches of one
     return SUBSTITUTES.get(name)

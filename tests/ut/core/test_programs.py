@@ -280,3 +280,22 @@ def test_a_pending_tensor_is_not_read_silently():
                 read()
         assert [v.item() for v in x.to_local(partial_ok=True)] == [1.0, 2.0]
         assert "unreduced" in repr(x)
+
+
+@pytest.mark.parametrize("cut", ["batch", "contraction"])
+def test_batched_products_differentiate_when_a_rank_holds_a_batch_of_one(cut):
+    """
+    Feature: local products of shapes that the framework's own backward refuses.
+    Description: (2, 3, 1) @ (2, 1, 4) with the batch cut, (1, 3, 2) @ (1, 2, 4) with the contraction cut.
+    Expectation: value and gradients exactly those of one device.
+    """
+    x, w = (_ints(0, 2, 3, 1), _ints(1, 2, 1, 4)) if cut == "batch" else (_ints(0, 1, 3, 2), _ints(1, 1, 2, 4))
+    dims = (0, 0) if cut == "batch" else (2, 1)
+    with simulate(2):
+        mesh = init_device_mesh("cpu", (2,))
+        operands = [_put(mesh, t, Shard(d)) for t, d in zip((x, w), dims)]
+        value, grads = value_and_grad(lambda x, w: mint.matmul(x, w).reduce_partial().sum(), (0, 1))(*operands)
+        ones = np.ones((x.shape[0], 3, 4), "float32")
+        assert value.redistribute(mesh, [Replicate()]).item() == (x @ w).sum()
+        assert np.array_equal(_full(grads[0]), ones @ w.transpose(0, 2, 1))
+        assert np.array_equal(_full(grads[1]), x.transpose(0, 2, 1) @ ones)
