@@ -76,7 +76,8 @@ def test_documented_arguments_exist_and_none_is_left_out():
         if not args:
             continue
         signature = inspect.signature(_called(value))
-        real = [p for p in signature.parameters if not p.startswith("_") and p not in ("self", "cls", "args", "kwargs")]
+        real = [p for p in signature.parameters if not p.startswith("_")
+                and p not in ("self", "cls", "args", "kwargs")]
         assert [n.lstrip("*") for n in ARGUMENT.findall(args)] == real, name
 
 

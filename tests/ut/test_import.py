@@ -77,7 +77,8 @@ def test_meshes_layouts_and_rules_work_without_the_framework():
             print("init_process_group" in str(error))
     """)
     both = "(Shard(dim=0), Partial(reduce_op='sum'))"
-    assert printed.splitlines() == [f"{both} {both}", both, "[None, 'sum']", "(1, -1, -1)", "(1, -1, -1)", "[3]", "True"]
+    assert printed.splitlines() == [f"{both} {both}", both, "[None, 'sum']", "(1, -1, -1)", "(1, -1, -1)", "[3]",
+                                    "True"]
 
 
 def test_every_rule_of_every_family_loads_without_the_framework():

@@ -23,7 +23,8 @@ from hyper_parallel.errors import UnsupportedOpError
 # Module path -> names that a program may import from it and from `hyper_parallel` itself.
 EXPORTS = {
     "platform": "get_platform",
-    "core.dtensor.dtensor": "DTensor SkipDTensorDispatch distribute_module distribute_tensor ones zeros empty full rand randn",
+    "core.dtensor.dtensor": "DTensor SkipDTensorDispatch distribute_module distribute_tensor ones zeros empty full "
+                            "rand randn",
     "core.dtensor": "DTensor",
     "core.dtensor.layout": "Layout",
     "core.dtensor.device_mesh": "DeviceMesh init_device_mesh get_current_mesh",
@@ -129,7 +130,8 @@ def test_a_name_that_is_not_built_refuses_by_name_when_used():
     """
     Feature: names without an implementation.
     Description: call each placeholder with and without arguments; use it in isinstance and as a base class.
-    Expectation: UnsupportedOpError that starts with the name; isinstance answers False and a subclass can be made.
+    Expectation: UnsupportedOpError that starts with the name; isinstance answers False and a subclass can be
+        made.
     """
     for name, found in _placeholders():
         for args, kwargs in (((), {}), ((1, 2), {"device_mesh": None})):

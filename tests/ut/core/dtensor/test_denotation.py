@@ -111,7 +111,8 @@ def test_cutting_and_denoting_are_inverse(shape):
 def test_cuts_are_joined_before_sums_are_made():
     """
     Feature: denote.
-    Description: random locals under a cut, a pending sum and a replica on (2, 2, 2), against numpy on an array of them.
+    Description: random locals under a cut, a pending sum and a replica on (2, 2, 2), against numpy on an array of
+        them.
     Expectation: joined along the cut axis, summed over the pending one, read off the replicated one.
     """
     rng = np.random.default_rng(1)
@@ -136,7 +137,8 @@ def test_sums_stay_in_their_element_type():
 def test_replicas_that_differ_denote_nothing():
     """
     Feature: denote.
-    Description: replicas that differ in a value, in shape, between the sums of their rows; equal NaNs and infinities.
+    Description: replicas that differ in a value, in shape, between the sums of their rows; equal NaNs and
+        infinities.
     Expectation: LayoutError that names the axis and the coordinate; equal NaNs are equal.
     """
     one = _layout((2,), (R,), 1)

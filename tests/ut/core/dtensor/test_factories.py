@@ -11,14 +11,14 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
-"""Factories: the value is what numpy gives under every layout, Partial and uneven shards included; one random stream."""
+"""Factories: the value is numpy's under every layout, Partial and uneven shards included; one random stream."""
 import mindspore as ms
 import numpy as np
 import pytest
 
 from hyper_parallel import (
-    DTensor, LayoutError, Partial, Replicate, Shard, denote, empty, full, init_device_mesh, manual_seed, ones, rand, randn,
-    record_collectives, simulate, zeros,
+    DTensor, LayoutError, Partial, Replicate, Shard, denote, empty, full, init_device_mesh, manual_seed, ones, rand,
+    randn, record_collectives, simulate, zeros,
 )
 
 R, S, P = Replicate(), Shard, Partial
@@ -36,10 +36,12 @@ def _value(x):
 
 
 def _full(value):
-    return lambda size, mesh, placements, **options: full(size, value, device_mesh=mesh, placements=placements, **options)
+    return lambda size, mesh, placements, **options: full(size, value, device_mesh=mesh, placements=placements,
+                                                          **options)
 
 
-CONSTANTS = {"zeros": (zeros, 0.0), "ones": (ones, 1.0), "full 3": (_full(3), 3.0), "full -2.5": (_full(-2.5), -2.5), "full 0": (_full(0), 0.0)}
+CONSTANTS = {"zeros": (zeros, 0.0), "ones": (ones, 1.0), "full 3": (_full(3), 3.0),
+             "full -2.5": (_full(-2.5), -2.5), "full 0": (_full(0), 0.0)}
 
 
 @pytest.mark.parametrize("name", list(CONSTANTS))
@@ -86,7 +88,8 @@ def test_sizes_come_as_int_tuple_or_list(size, shape):
             assert make(size, mesh, [R]).shape == shape
 
 
-@pytest.mark.parametrize("dtype, kind", [(ms.float16, np.float16), (ms.float64, np.float64), (ms.int32, np.int32), (ms.int64, np.int64)])
+@pytest.mark.parametrize("dtype, kind", [(ms.float16, np.float16), (ms.float64, np.float64), (ms.int32, np.int32),
+                                         (ms.int64, np.int64)])
 def test_a_dtype_can_be_asked_for(dtype, kind):
     """
     Feature: dtype= of a factory.
@@ -154,7 +157,8 @@ def test_random_tensors_do_not_depend_on_layout_or_rank_count(draw):
         manual_seed(8)
         other = _value(draw((5, 3), grid, [S(0), S(1)]))
     assert all(np.array_equal(v, seen[0]) for v in seen) and seen[0].dtype == np.float32
-    assert not np.array_equal(second, seen[0]) and not np.array_equal(other, seen[0]) and np.unique(seen[0]).size == 15
+    assert not np.array_equal(second, seen[0]) and not np.array_equal(other, seen[0])
+    assert np.unique(seen[0]).size == 15
 
 
 def test_random_values_have_their_distribution():

@@ -11,15 +11,15 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
-"""value_and_grad, grad and parallelize_value_and_grad: argument forms, labels, losses and seeds in both conventions."""
+"""value_and_grad and grad: argument forms, labels, losses and seeds in both conventions."""
 import mindspore as ms
 import numpy as np
 import pytest
-from mindspore import Parameter, ParameterTuple, Tensor, mint
+from mindspore import Parameter, ParameterTuple, Tensor
 
 from hyper_parallel import (
     DTensor, Partial, Replicate, Shard, denote, distribute_tensor, grad, gradient_convention, init_device_mesh,
-    parallelize_value_and_grad, set_gradient_convention, simulate, value_and_grad,
+    set_gradient_convention, simulate, value_and_grad,
 )
 from hyper_parallel.core.dtensor.gradients import gradient_layout
 from hyper_parallel.core.dtensor.layout_value import placements_to_value
@@ -90,7 +90,8 @@ def test_positions_choose_the_arguments_on_a_real_rank(position, want):
     assert value.item() == (X * Y).sum() and _equal(gradients, want) and _equal(grad(_dot, position)(x, y), want)
 
 
-WEIGHTS = {"one": lambda w, v: (w, None), "list": lambda w, v: ([w], ()), "two": lambda w, v: ([w, v], ()), "tuple": lambda w, v: ((w, v), ()),
+WEIGHTS = {"one": lambda w, v: (w, None), "list": lambda w, v: ([w], ()), "two": lambda w, v: ([w, v], ()),
+           "tuple": lambda w, v: ((w, v), ()),
            "ParameterTuple": lambda w, v: (ParameterTuple([w, v]), ())}
 
 
@@ -124,7 +125,8 @@ def _check_weights(name, position, mesh):
 
 
 @pytest.mark.parametrize("call, text", [
-    (lambda x: value_and_grad(_dot, None)(x, x), "grad_position"), (lambda x: value_and_grad(_dot, ())(x, x), "grad_position"),
+    (lambda x: value_and_grad(_dot, None)(x, x), "grad_position"),
+    (lambda x: value_and_grad(_dot, ())(x, x), "grad_position"),
     (lambda x: value_and_grad(_dot, 2)(x, x), "2"), (lambda x: value_and_grad(_dot, -1)(x, x), "-1|>= 0"),
     (lambda x: value_and_grad(_dot, (0, 5))(x, x), "5"), (lambda x: grad(_dot, None)(x, x), "grad_position"),
 ])
@@ -192,7 +194,7 @@ def test_plain_tensors_are_differentiated_too(mesh):
         return _dot(distribute_tensor(t, mesh, [S(0)]), x)
 
     _, (gt, gx) = value_and_grad(loss, (0, 1))(Tensor(Y), _put(mesh, X, S(0)))
-    assert type(gt) is Tensor and np.array_equal(gt.asnumpy(), X) and _equal(gx, Y)  # pylint: disable=unidiomatic-typecheck
+    assert not isinstance(gt, DTensor) and np.array_equal(gt.asnumpy(), X) and _equal(gx, Y)
     value, g = value_and_grad(lambda t: (t * t).sum())(Tensor(X))
     assert value.item() == (X * X).sum() and np.array_equal(g.asnumpy(), 2 * X)
 
@@ -227,7 +229,8 @@ def test_the_function_runs_once_per_call(mesh):
 # -- labels ----------------------------------------------------------------------------------------------------------
 
 LABELS = [
-    (R, R, P()), (S(0), S(0), S(0)), (P("sum"), R, R), (P("avg"), P(), P()), (P("max"), P(), P()), (P("min"), P(), P()),
+    (R, R, P()), (S(0), S(0), S(0)), (P("sum"), R, R), (P("avg"), P(), P()), (P("max"), P(), P()),
+    (P("min"), P(), P()),
     (P("prod"), P(), P()),
 ]
 
@@ -261,7 +264,8 @@ def test_gradients_denote_the_truth_under_their_label(convention, shape):
         weight = (rng.integers(-4, 5, shape) * 4).astype("float32")
         w = _put(grid, weight, R, R)
         choices = [R, S(0), S(1), P(), P("avg")]
-        for placements in [(a, b) for a in choices for b in choices] + [(P("max"), S(0)), (R, P("min")), (P("max"), P("max"))]:
+        for placements in [(a, b) for a in choices for b in choices] + [(P("max"), S(0)), (R, P("min")),
+            (P("max"), P("max"))]:
             _, locals_ = realise(rng, grid, placements, shape)
             x = DTensor.from_local([Tensor(v) for v in locals_], grid, placements, shape=shape)
             g = grad(lambda x: (x.redistribute(grid, [R, R]) * w).sum())(x)
@@ -273,8 +277,10 @@ def test_gradients_denote_the_truth_under_their_label(convention, shape):
 
 
 @pytest.mark.parametrize("make, want", [
-    (lambda x: x.sum(), np.ones_like(X)), (lambda x: x.mean(), np.full_like(X, 1 / 12)), (lambda x: (x * x).sum(), 2 * X),
-    (lambda x: x.sum().reduce_partial(), np.ones_like(X)), (lambda x: x.redistribute(x.device_mesh, [P("avg")]).sum(), np.ones_like(X)),
+    (lambda x: x.sum(), np.ones_like(X)), (lambda x: x.mean(), np.full_like(X, 1 / 12)),
+    (lambda x: (x * x).sum(), 2 * X),
+    (lambda x: x.sum().reduce_partial(), np.ones_like(X)),
+    (lambda x: x.redistribute(x.device_mesh, [P("avg")]).sum(), np.ones_like(X)),
     (lambda x: x.redistribute(x.device_mesh, [P("avg")]).sum() * 3.0, np.full_like(X, 3)),
     (lambda x: x.redistribute(x.device_mesh, [P("sum")]).sum() * 3.0, np.full_like(X, 3)),
     (lambda x: x.redistribute(x.device_mesh, [R]).sum(), np.ones_like(X)), (lambda x: x * 2.0, np.full_like(X, 2)),
@@ -354,109 +360,6 @@ def test_seeds_of_one_over_n_give_one_loss_under_sum_of_ranks(mesh, placement):
     with set_gradient_convention("sum_of_ranks"):
         _, g = value_and_grad(lambda x: (x.redistribute(mesh, [R]) * y).sum() * 0.5)(x)
     assert np.array_equal(_value(g), Y)
-
-
-# -- parallelize_value_and_grad --------------------------------------------------------------------------------------
-
-
-def _of_parts(parts, parameter, convention):
-    """The value of a gradient that comes as the plain parts of all ranks."""
-    label = gradient_label(parameter.placements, convention)
-    parts = parts if isinstance(parts, (tuple, list)) else (parts,)
-    assert all(type(p) is Tensor for p in parts)  # pylint: disable=unidiomatic-typecheck
-    return denote([p.asnumpy() for p in parts], placements_to_value(parameter.device_mesh, label, 2))
-
-
-def _two(mesh, placements):
-    return [Parameter(_put(mesh, array, p), name=n) for array, p, n in zip((X, Y), placements, "wv")]
-
-
-DATA = np.array([[1, -2, 4, 0], [3, 5, -1, 2]], "float32")
-# placements of a (4, 3) parameter, of the (2, 4) data that it is multiplied with
-PRODUCTS = [(R, R), (R, S(0)), (S(1), R), (S(0), S(1)), (P(), R), (P("avg"), R)]
-
-
-@pytest.mark.parametrize("convention", CONVENTIONS)
-@pytest.mark.parametrize("first", PRODUCTS)
-@pytest.mark.parametrize("second", PRODUCTS[:3])
-def test_plain_gradients_are_those_of_one_loss(mesh, first, second, convention):
-    """
-    Feature: parallelize_value_and_grad.
-    Description: sum(x @ w) + sum(x @ v) with parameters cut, replicated and pending, and data that fits each.
-    Expectation: plain parts per weight; through their labels the gradient of one device, under both conventions.
-    """
-    w, v = _two(mesh, (first[0], second[0]))
-    x, y = _put(mesh, DATA, first[1]), _put(mesh, DATA, second[1])
-
-    def loss(x, y):
-        return mint.matmul(x, w).sum().reduce_partial() + mint.matmul(y, v).sum().reduce_partial()
-
-    with set_gradient_convention(convention):
-        value, (gw, gv) = parallelize_value_and_grad(loss, [w, v])(x, y)
-        assert value.item() == (DATA @ (X + Y)).sum()
-        for g, p in ((gw, w), (gv, v)):
-            assert np.array_equal(_of_parts(g, p, convention), np.repeat(DATA.sum(0)[:, None], 3, 1))
-
-
-@pytest.mark.parametrize("convention", CONVENTIONS)
-@pytest.mark.parametrize("sens, factors", [(None, (1, 0)), ([0.5, 2.0], (0.5, 2)), ((0.0, 1.0), (0, 1)), ((1.0, 1.0), (1, 1))])
-def test_several_outputs_are_seeded_as_asked(mesh, sens, factors, convention):
-    """
-    Feature: parallelize_value_and_grad(sens=).
-    Description: two losses, one of them pending; without sens, and with one float per output.
-    Expectation: the first alone without sens; the weighted sum with it; all values come back.
-    """
-    w, _ = _two(mesh, (S(0), S(0)))
-    x = _put(mesh, Y, S(0))
-    with set_gradient_convention(convention):
-        (first, second), (g,) = parallelize_value_and_grad(
-            lambda x: ((w * x).sum(), (w * w).sum().reduce_partial()), [w], sens)(x)
-        assert (first.item(), second.item()) == ((X * Y).sum(), (X * X).sum())
-        assert np.array_equal(_of_parts(g, w, convention), factors[0] * Y + factors[1] * 2 * X)
-
-
-@pytest.mark.parametrize("convention", CONVENTIONS)
-def test_a_pending_mean_is_one_loss(mesh, convention):
-    """
-    Feature: parallelize_value_and_grad.
-    Description: losses pending as a mean and as a sum, and a single output alone.
-    Expectation: each is reduced first and counts once.
-    """
-    w, _ = _two(mesh, (R, R))
-    with set_gradient_convention(convention):
-        for op in ("avg", "sum"):
-            value, (g,) = parallelize_value_and_grad(lambda op=op: w.redistribute(mesh, [P(op)]).sum() * 3.0, [w])()
-            assert value.item() == 3 * X.sum() and np.array_equal(_of_parts(g, w, convention), np.full_like(X, 3))
-
-
-def test_one_real_rank_gives_the_frameworks_gradients():
-    """
-    Feature: parallelize_value_and_grad in a process.
-    Description: a parameter alone and in a list, keyword arguments, plain data, on a mesh of one rank.
-    Expectation: plain gradients equal to numpy's.
-    """
-    mesh = init_device_mesh("cpu", (1,), init_backend=False)
-    w, _ = _two(mesh, (S(0), R))
-    x = _put(mesh, Y, S(0))
-    for weights in (w, [w], ParameterTuple([w])):
-        value, gradients = parallelize_value_and_grad(lambda x, scale: (w * x).sum() * scale, weights)(x, scale=2.0)
-        assert value.item() == 2 * (X * Y).sum() and len(gradients) == 1 and np.array_equal(gradients[0].asnumpy(), 2 * Y)
-    p = Parameter(Tensor(X), name="p")
-    value, (g,) = parallelize_value_and_grad(lambda x: (p * x).sum(), [p])(Tensor(Y))
-    assert float(value) == (X * Y).sum() and np.array_equal(g.asnumpy(), Y)
-
-
-@pytest.mark.parametrize("many, sens", [(True, [0.5]), (True, [1.0, 2.0, 3.0]), (True, [1, 2]), (True, 1.0), (True, "ab"),
-                                        (True, [1.0, None]), (False, [1.0]), (False, 1.0)])
-def test_seeds_that_do_not_fit_are_refused(mesh, many, sens):
-    """
-    Feature: parallelize_value_and_grad(sens=).
-    Description: another number of seeds, ints, no sequence; seeds for a single loss.
-    Expectation: TypeError that says what sens is for.
-    """
-    w, _ = _two(mesh, (S(0), S(0)))
-    with pytest.raises(TypeError, match="sens"):
-        parallelize_value_and_grad(lambda: ((w * w).sum(), w.sum()) if many else w.sum(), [w], sens)()
 
 
 def test_gradients_work_in_float16_and_float64(mesh):

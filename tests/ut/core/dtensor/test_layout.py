@@ -11,7 +11,7 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
-"""Layout: both call forms, reversed indices, setters that rebind one handle, orders of cuts, questions and exports."""
+"""Layout: both call forms, reversed indices, setters that rebind one handle, questions and exports."""
 import copy
 import pickle
 
@@ -19,9 +19,7 @@ import numpy as np
 import pytest
 
 from hyper_parallel import Layout, LayoutError, MeshError, Partial, Replicate, Shard, UnsupportedOpError, simulate
-from hyper_parallel.core.dtensor.cuts import nested_chunk
 from hyper_parallel.core.dtensor.device_mesh import DeviceMesh
-from hyper_parallel.core.dtensor.layout import _infer_slice_area_by_rank
 from hyper_parallel.core.dtensor.layout_value import layout_value, placements_to_value
 from hyper_parallel.core.dtensor.placement_types import RaggedShard, StridedShard
 
@@ -113,7 +111,8 @@ def test_a_template_holds_nothing_and_is_never_changed_by_calls():
 def test_both_constructors_make_the_same_layout():
     """
     Feature: Layout(mesh_shape, alias_name), from_device_mesh.
-    Description: the same mesh by shape and names, and by object; with and without init_backend; another rank list.
+    Description: the same mesh by shape and names, and by object; with and without init_backend; another rank
+        list.
     Expectation: equal layouts; from_device_mesh keeps the mesh object.
     """
     with simulate(24):
@@ -198,7 +197,8 @@ def test_values_are_interned_and_handles_are_unhashable():
     """
     by_names = _template()("dp", "tp").value
     by_placements = placements_to_value(_mesh((2, 3, 4)), (S(0), R, S(1)), 2)
-    assert by_names is by_placements is layout_value(_mesh((2, 3, 4)), [[0], [2]]) and len({by_names, by_placements}) == 1
+    assert by_names is by_placements is layout_value(_mesh((2, 3, 4)), [[0], [2]])
+    assert len({by_names, by_placements}) == 1
     assert layout_value(_mesh((2, 3, 4), ranks=range(24, 48)), [[0], [2]]) is not by_names
     assert by_names.spec((4, 8)) is by_placements.spec((4, 8)) and by_names.spec((4, 8)) is not by_names.spec((8, 4))
     with pytest.raises(TypeError, match="unhashable"):
@@ -215,7 +215,8 @@ def test_equality_looks_at_mesh_cuts_order_and_pending_ops():
     pending.set_partial_by_dev_axis("tp", "sum")
     meaned = _template()("dp", "None")
     meaned.set_partial_by_dev_axis("tp", "avg")
-    different = [_template(), _template()("dp", "None"), _template()("None", "dp"), _template()("dp"), pending, meaned,
+    different = [_template(), _template()("dp", "None"), _template()("None", "dp"), _template()("dp"), pending,
+                 meaned,
                  _template()(("dp", "cp")), _template()(("cp", "dp")), _template()(S(0), R, R),
                  _template((2, 3, 4), ("a", "b", "c"))("a", "None"), _template((2, 4, 3))("dp", "None")]
     for i, a in enumerate(different):
@@ -266,7 +267,8 @@ def test_questions_about_axes_and_dims(entries, pending, shards, splits, repeate
 def test_split_ids_are_mixed_radix_over_the_order_of_cuts():
     """
     Feature: get_split_id.
-    Description: every rank of a (2, 3) mesh asks for its part of a dim cut by (dp, cp), by (cp, dp), by cp and not.
+    Description: every rank of a (2, 3) mesh asks for its part of a dim cut by (dp, cp), by (cp, dp), by cp and
+        not.
     Expectation: dp * 3 + cp, cp * 2 + dp, cp, 0.
     """
     for rank in range(6):
@@ -331,93 +333,6 @@ def test_unnamed_meshes_have_numbered_aliases():
         _template((2, 2), None)("dp", "None")
 
 
-# -- orders of cuts --------------------------------------------------------------------------------------------------
-
-# mesh, order of the axes that cut dim 0, placements
-ORDERS = [
-    ((2, 3), (0, 1), (S(0), S(0))), ((2, 3), (1, 0), (SS(0, 3), S(0))), ((1, 3), (1, 0), (SS(0, 3), S(0))),
-    ((2, 2, 2), (0, 1, 2), (S(0), S(0), S(0))), ((2, 2, 2), (2, 1, 0), (SS(0, 4), SS(0, 2), S(0))),
-    ((2, 2, 2), (1, 2, 0), (SS(0, 4), S(0), S(0))), ((2, 2, 2), (1, 0, 2), (SS(0, 2), S(0), S(0))),
-    ((2, 2, 2), (0, 2, 1), (S(0), SS(0, 2), S(0))), ((2, 2, 2), (2, 0, 1), (SS(0, 2), SS(0, 2), S(0))),
-    ((2, 3, 4), (2, 0), (SS(0, 4), R, S(0))), ((2, 3, 4), (1, 0), (SS(0, 3), S(0), R)),
-]
-
-
-@pytest.mark.parametrize("shape, order, placements", ORDERS)
-def test_a_strided_shard_notes_the_order_of_cuts(shape, order, placements):
-    """
-    Feature: StridedShard.
-    Description: every order of the axes that cut one dim, to placements and back.
-    Expectation: the factor is the product of the sizes of later mesh axes that cut before; both ways.
-    """
-    value = layout_value(_mesh(shape), [order])
-    assert value.placements == placements
-    assert placements_to_value(_mesh(shape), placements, 1) is value
-
-
-@pytest.mark.parametrize("shape", [(1, 2), (2, 1), (1, 1), (1, 2, 1), (2, 1, 2)])
-def test_axes_of_size_one_keep_a_sound_order(shape):
-    """
-    Feature: StridedShard with axes of size 1.
-    Description: every order of cuts on meshes with such axes, to placements and back.
-    Expectation: the layout that comes back gives every rank the same part, though the order may be noted otherwise.
-    """
-    mesh = _mesh(shape)
-    for order in _permutations(len(shape)):
-        value = layout_value(mesh, [order])
-        back = placements_to_value(mesh, value.placements, 1)
-        assert back.placements == value.placements
-        for coordinate in np.ndindex(*shape):
-            assert back.spec((7,)).area(coordinate) == value.spec((7,)).area(coordinate)
-
-
-def _permutations(n: int) -> list:
-    return [(0,)] if n == 1 else [p[:i] + (n - 1,) + p[i:] for p in _permutations(n - 1) for i in range(n)]
-
-
-@pytest.mark.parametrize("shape, placements", [
-    ((2, 3), (SS(0, 2), S(0))), ((2, 3), (SS(0, 6), S(0))), ((2, 3), (SS(0, 3), R)), ((2, 3), (SS(0, 3), S(1))),
-    ((2, 3), (S(0), SS(0, 2))), ((2, 2, 2), (SS(0, 8), S(0), S(0))), ((2, 2, 2), (SS(0, 4), R, S(0))),
-    ((2, 3, 4), (SS(0, 4), S(0), S(0))),
-])
-def test_a_factor_that_disagrees_with_the_order_is_refused(shape, placements):
-    """
-    Feature: StridedShard.
-    Description: factors that no order of the cuts gives.
-    Expectation: LayoutError with the axis, the factor and the sizes.
-    """
-    with pytest.raises(LayoutError, match="split_factor .* disagrees") as caught:
-        placements_to_value(_mesh(shape), placements, 2)
-    assert "axis 'dp'" in str(caught.value) or "axis 'cp'" in str(caught.value)
-
-
-# -- pending ops -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("ops, fits", [
-    (("sum", "sum"), True), (("sum", "avg"), True), (("max", "max"), True), (("min", "min"), True), (("prod", "prod"), True),
-    (("all", "all"), True), (("sum", "max"), False), (("avg", "prod"), False), (("max", "min"), False), (("all", "min"), False),
-    (("sum", "all"), False),
-])
-def test_pending_ops_come_from_one_family(ops, fits):
-    """
-    Feature: families of reduce ops.
-    Description: pairs of ops on two axes, by placements and by setters.
-    Expectation: one family is accepted; a mix is refused both ways, and the setter leaves the handle as it was.
-    """
-    layout = _template((2, 2))("None")
-    layout.set_partial_by_dev_axis("dp", ops[0])
-    if fits:
-        layout.set_partial_by_dev_axis("cp", ops[1])
-        assert layout.value is placements_to_value(_mesh((2, 2)), [P(op) for op in ops], 1)
-        return
-    for make in (lambda: layout.set_partial_by_dev_axis("cp", ops[1]),
-                 lambda: placements_to_value(_mesh((2, 2)), [P(op) for op in ops], 1)):
-        with pytest.raises(LayoutError, match="one family"):
-            make()
-    assert layout.partial == [ops[0], None]
-
-
 REFUSED = {
     "unknown axis": (lambda t: t("xx", "None"), LayoutError, "no axis 'xx'"),
     "unknown axis in a tuple": (lambda t: t(("dp", "xx")), LayoutError, "no axis 'xx'"),
@@ -461,52 +376,3 @@ def test_errors_of_layouts_are_value_errors():
     Expectation: programs that catch ValueError catch layout and mesh errors.
     """
     assert issubclass(LayoutError, ValueError) and issubclass(MeshError, ValueError)
-
-
-# -- slices ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("mesh_shape, tensor_map, shape", [
-    ((2,), (0, -1), (4, 3)), ((2, 2), (1, 0), (4, 6)), ((2, 2), ((1, 0),), (8,)), ((2, 2), ((0, 1), -1), (8, 2)),
-    ((3,), (0,), (7,)), ((2, 2), ((1, 0),), (5,)), ((2, 3), (-1, (0, -1)), (2, 7)), ((4,), (0,), (2,)), ((2, 2), (-1,), (3,)),
-])
-def test_slice_areas_are_successive_ceil_cuts(mesh_shape, tensor_map, shape):
-    """
-    Feature: _infer_slice_area_by_rank.
-    Description: every rank's (begin, end) per dim, uneven and empty parts, several axes on one dim.
-    Expectation: numpy's successive ceil cuts; the parts of all ranks cover the tensor equally often.
-    """
-    covered = np.zeros(shape, int)
-    reverse = mesh_shape[::-1]
-    for rank, coordinate in enumerate(np.ndindex(*mesh_shape)):
-        area = _infer_slice_area_by_rank(mesh_shape, tensor_map, rank, shape)
-        expected = []
-        for size, entry in zip(shape, tensor_map):
-            ids = [i for i in (entry if isinstance(entry, tuple) else (entry,)) if i >= 0]
-            begin, length = _cut(size, [reverse[i] for i in ids], [coordinate[::-1][i] for i in ids])
-            expected.append((begin, begin + length))
-        assert area == expected
-        covered[tuple(slice(b, e) for b, e in area)] += 1
-    assert covered.min() == covered.max()
-
-
-def _cut(size, sizes, coordinates):
-    """Successive ceil cuts, by splitting a list of indices."""
-    part = list(range(size))
-    begin = 0
-    for n, c in zip(sizes, coordinates):
-        step = -(-len(part) // n)
-        begin += min(c * step, len(part))
-        part = part[c * step:(c + 1) * step]
-    return begin, len(part)
-
-
-def test_successive_cuts_are_not_one_flat_cut():
-    """
-    Feature: nested cuts.
-    Description: 5 over (2, 2).
-    Expectation: 2, 1, 1, 1, not 2, 2, 1, 0.
-    """
-    spec = layout_value(_mesh((2, 2)), [(0, 1)]).spec((5,))
-    assert [spec.local_shape(c)[0] for c in np.ndindex(2, 2)] == [2, 1, 1, 1]
-    assert [nested_chunk(5, (4,), (c,))[1] for c in range(4)] == [2, 2, 1, 0]

@@ -11,7 +11,7 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
-"""Remembered forms: a reduction and a varying replica are made once per recording and version, and never used after."""
+"""Remembered forms: a reduction and a varying replica are made once per recording and version, never used after."""
 import mindspore as ms
 import numpy as np
 import pytest
@@ -60,7 +60,8 @@ def test_a_sum_used_three_times_is_reduced_once_in_each_of_three_steps(mesh, con
     """
     Feature: remembered reductions.
     Description: three uses of one pending sum in one loss, three steps in a row, in both conventions.
-    Expectation: one all-reduce forward per step, as few backward as the convention needs; the right gradient each time.
+    Expectation: one all-reduce forward per step, as few backward as the convention needs; the right gradient each
+        time.
     """
     x = _pending(mesh)
 
@@ -79,7 +80,8 @@ def test_a_sum_used_three_times_is_reduced_once_in_each_of_three_steps(mesh, con
 def test_a_replica_of_four_consumers_costs_one_backward_reduction_in_each_of_three_steps(mesh):
     """
     Feature: the varying form of a replica.
-    Description: x @ w cut by columns three times and x * a shard once, three steps in a row, evaluated in between.
+    Description: x @ w cut by columns three times and x * a shard once, three steps in a row, evaluated in
+        between.
     Expectation: one backward all-reduce per step; exact gradients; evaluation costs nothing.
     """
     x, w = _put(mesh, X, R), _put(mesh, W, S(1))
@@ -101,7 +103,8 @@ def test_forms_of_other_axes_are_other_forms():
     """
     Feature: the varying form of a replica.
     Description: on (2, 2) a replica meets cuts along dp, along tp and along both, twice each.
-    Expectation: dp and tp are reduced once each for their own form, and once each for the joint one; exact gradient.
+    Expectation: dp and tp are reduced once each for their own form, and once each for the joint one; exact
+        gradient.
     """
     with simulate(4):
         mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
@@ -124,11 +127,13 @@ def test_targets_are_remembered_apart(mesh):
     Expectation: one all-reduce and one reduce-scatter; both count in the gradient.
     """
     def loss(x):
-        return sum(x.reduce_partial().sum() + x.redistribute(mesh, [S(0)]).sum().reduce_partial() * 10 for _ in range(2))
+        return sum(x.reduce_partial().sum() + x.redistribute(mesh, [S(0)]).sum().reduce_partial() * 10
+                   for _ in range(2))
 
     with record_collectives() as log:
         _, g = value_and_grad(loss)(_pending(mesh))
-    assert sorted(c.op for c in log if c.phase == "forward")[-1] == "reduce_scatter" and _count(log).count("reduce_scatter") == 1
+    assert sorted(c.op for c in log if c.phase == "forward")[-1] == "reduce_scatter"
+    assert _count(log).count("reduce_scatter") == 1
     assert np.array_equal(_value(g), np.full(3, 22.0))
 
 
@@ -140,7 +145,8 @@ def test_without_gradients_a_sum_is_reduced_once_per_version(mesh):
     """
     x = _pending(mesh)
     with record_collectives() as log:
-        got = [_value(x.reduce_partial()), _value(x.redistribute(mesh, [R])), x.full_tensor().asnumpy(), _value(x.reduce_partial())]
+        got = [_value(x.reduce_partial()), _value(x.redistribute(mesh, [R])), x.full_tensor().asnumpy(),
+               _value(x.reduce_partial())]
     assert _count(log) == ["all_reduce"] and all(np.array_equal(v, SUM) for v in got)
 
 
@@ -154,9 +160,13 @@ def test_evaluate_then_train_then_evaluate(mesh):
     Expectation: the recording makes its own form: gradients are not cut off.
     """
     x, w, r = _pending(mesh), _put(mesh, W, S(1)), _put(mesh, X, R)
+
+    def loss(x, r):
+        return (x.reduce_partial() ** 2).sum() + mint.matmul(r, w).sum().reduce_partial()
+
     for _ in range(2):
         assert np.array_equal(_value(x.reduce_partial()), SUM) and np.array_equal(_value(mint.matmul(r, w)), X @ W)
-        _, (gx, gr) = value_and_grad(lambda x, r: (x.reduce_partial() ** 2).sum() + mint.matmul(r, w).sum().reduce_partial(), (0, 1))(x, r)
+        _, (gx, gr) = value_and_grad(loss, (0, 1))(x, r)
         assert np.array_equal(_value(gx), 2 * SUM) and np.array_equal(_value(gr), np.ones((2, 4), "float32") @ W.T)
 
 
@@ -182,10 +192,12 @@ def test_evaluation_inside_a_recording_does_not_cut_gradients_off(mesh):
 
 
 UPDATES = {
-    "+=": (lambda x: x.__iadd__(x), 2), "-=": (lambda x: x.__isub__(x * 3.0), -2), "*=": (lambda x: x.__imul__(4.0), 4),
+    "+=": (lambda x: x.__iadd__(x), 2), "-=": (lambda x: x.__isub__(x * 3.0), -2),
+    "*=": (lambda x: x.__imul__(4.0), 4),
     "/=": (lambda x: x.__itruediv__(2.0), 0.5), "add_": (lambda x: x.add_(x), 2), "sub_": (lambda x: x.sub_(x), 0),
     "mul_": (lambda x: x.mul_(3.0), 3), "div_": (lambda x: x.div_(2.0), 0.5),
-    "copy_": (lambda x: x.copy_(x * 5.0), 5), "assign": (lambda x: ms.ops.assign(x, x * 6.0), 6), "zero_": (lambda x: x.zero_(), 0),
+    "copy_": (lambda x: x.copy_(x * 5.0), 5), "assign": (lambda x: ms.ops.assign(x, x * 6.0), 6),
+    "zero_": (lambda x: x.zero_(), 0),
 }
 
 
@@ -264,7 +276,8 @@ def test_a_change_of_a_part_does_not_reach_the_source(mesh):
 def test_new_data_of_a_parameter_is_seen(mesh):
     """
     Feature: memos of parameters.
-    Description: a pending and a replicated parameter used, given new data, updated, used again with and without gradients.
+    Description: a pending and a replicated parameter used, given new data, updated, used again with and without
+        gradients.
     Expectation: values and gradients of the new data.
     """
     p = Parameter(_pending(mesh), name="p")
@@ -272,16 +285,22 @@ def test_new_data_of_a_parameter_is_seen(mesh):
     p.set_data(_put(mesh, 3 * A, P()))
     assert np.array_equal(_value(p.reduce_partial()), 3 * A)
     r, w = Parameter(_put(mesh, X, R), name="r"), _put(mesh, W, S(1))
+
+    def loss():
+        return mint.matmul(r, w).sum() + mint.matmul(r, w).sum()
+
     for factor in (1, 2, 4):
-        value, (g,) = value_and_grad(lambda: mint.matmul(r, w).sum() + mint.matmul(r, w).sum(), None, [r])()
-        assert value.item() == 2 * factor * (X @ W).sum() and np.array_equal(_value(g), 2 * np.ones((2, 4), "float32") @ W.T)
+        value, (g,) = value_and_grad(loss, None, [r])()
+        assert value.item() == 2 * factor * (X @ W).sum()
+        assert np.array_equal(_value(g), 2 * np.ones((2, 4), "float32") @ W.T)
         r += r
 
 
 def test_an_exception_in_a_recording_leaves_nothing_behind(mesh):
     """
     Feature: memos and failed steps.
-    Description: the function raises after it reduced and used a replica; then the step is run again, three times over.
+    Description: the function raises after it reduced and used a replica; then the step is run again, three times
+        over.
     Expectation: the right value and gradients afterwards, with the usual number of collectives.
     """
     x, r, w = _pending(mesh), _put(mesh, X, R), _put(mesh, W, S(1))

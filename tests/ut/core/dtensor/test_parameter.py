@@ -11,7 +11,7 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
-"""Parameter(DTensor): keeps layout, data, name and flags; copies, checkpoints and gradients; what may be stored in it."""
+"""Parameter(DTensor): keeps layout, data, name and flags; copies, checkpoints, gradients, and what it may store."""
 import copy
 import pickle
 
@@ -21,8 +21,8 @@ import pytest
 from mindspore import Parameter, ParameterTuple, Tensor, mint, nn
 
 from hyper_parallel import (
-    DTensor, LayoutError, Partial, PartialError, Replicate, Shard, denote, distribute_tensor, init_device_mesh, simulate,
-    value_and_grad,
+    DTensor, LayoutError, Partial, PartialError, Replicate, Shard, denote, distribute_tensor, init_device_mesh,
+    simulate, value_and_grad,
 )
 
 R, S, P = Replicate(), Shard, Partial
@@ -53,7 +53,8 @@ def test_a_parameter_keeps_its_layout(mesh, placement):
     """
     Feature: Parameter(DTensor).
     Description: made under every placement, uneven shards included.
-    Expectation: a Parameter and a DTensor with name, flag, global shape, layout and value; operations give DTensors.
+    Expectation: a Parameter and a DTensor with name, flag, global shape, layout and value; operations give
+        DTensors.
     """
     p = _parameter(mesh, placement)
     assert isinstance(p, Parameter) and isinstance(p, DTensor) and type(p).__name__ == "ParameterDTensor"
@@ -62,7 +63,7 @@ def test_a_parameter_keeps_its_layout(mesh, placement):
     assert np.array_equal(_value(p), W) and p.layout.get_global_shape((0, 0)) == (5, 3)
     assert "name=w" in repr(p) and str(p.layout.value) in repr(p) and str(p) == repr(p)
     out = mint.mul(p, 2.0)
-    assert type(out) is DTensor and np.array_equal(_value(out), 2 * W)  # pylint: disable=unidiomatic-typecheck
+    assert isinstance(out, DTensor) and not isinstance(out, Parameter) and np.array_equal(_value(out), 2 * W)
     assert p.param_info.name == "w" and p.value() is p and {p: 1}[p] == 1
 
 
@@ -149,7 +150,8 @@ def test_a_plain_part_is_stored_on_one_rank_and_refused_in_a_simulation(mesh):
     """
     Feature: set_data(plain tensor).
     Description: this rank's part, a part of another shape, a plain tensor in a simulation, no tensor at all.
-    Expectation: stored, or an error that says how to distribute the whole value; the value is not changed by an error.
+    Expectation: stored, or an error that says how to distribute the whole value; the value is not changed by an
+        error.
     """
     p = _parameter(mesh)
     with pytest.raises(LayoutError, match="distribute_tensor"):
@@ -247,7 +249,8 @@ def test_gradients_reach_parameters_in_every_form(mesh, form):
     """
     net = _Net(mesh)
     x = distribute_tensor(X, mesh, [R])
-    weights = {"one": net.w, "list": [net.w, net.b], "tuple": (net.w, net.b), "ParameterTuple": ParameterTuple([net.w, net.b]),
+    weights = {"one": net.w, "list": [net.w, net.b], "tuple": (net.w, net.b),
+               "ParameterTuple": ParameterTuple([net.w, net.b]),
                "trainable": net.trainable_params()}[form]
     value, grads = value_and_grad(lambda x: net(x).sum(), None, weights)(x)
     grads = (grads,) if form == "one" else grads
@@ -266,7 +269,8 @@ def test_the_frameworks_own_gradient_is_not_zero_on_one_rank():
     net = _Net(_one_rank())
     x = distribute_tensor(X, _one_rank(), [R])
     _, grads = ms.value_and_grad(lambda x: net(x).sum().reduce_partial(), None, net.trainable_params())(x)
-    assert np.array_equal(grads[0].asnumpy(), np.ones((5, 2), "float32") @ X.T) and np.array_equal(grads[1].asnumpy(), np.full((5, 1), 2.0))
+    assert np.array_equal(grads[0].asnumpy(), np.ones((5, 2), "float32") @ X.T)
+    assert np.array_equal(grads[1].asnumpy(), np.full((5, 1), 2.0))
 
 
 def test_a_checkpoint_holds_the_part_and_loads_into_the_layout(tmp_path):
@@ -283,7 +287,8 @@ def test_a_checkpoint_holds_the_part_and_loads_into_the_layout(tmp_path):
     net.w -= net.w
     missing = ms.load_param_into_net(net, loaded)
     assert missing == ([], []) and np.array_equal(_value(net.w), W)
-    assert isinstance(net.w, DTensor) and isinstance(net.w, Parameter) and net.w.placements == (S(0),) and net.w.name == "w"
+    assert isinstance(net.w, DTensor) and isinstance(net.w, Parameter) and net.w.placements == (S(0),)
+    assert net.w.name == "w"
 
 
 def test_a_checkpoint_in_a_simulation_holds_the_part_of_the_asked_rank(mesh, tmp_path):

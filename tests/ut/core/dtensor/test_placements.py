@@ -19,7 +19,9 @@ import pickle
 import pytest
 
 from hyper_parallel import LayoutError
-from hyper_parallel.core.dtensor.placement_types import Partial, Placement, RaggedShard, Replicate, Shard, StridedShard
+from hyper_parallel.core.dtensor.placement_types import (
+    Partial, Placement, RaggedShard, Replicate, Shard, StridedShard,
+)
 
 # placement, repr, str, (is_shard, is_replicate, is_partial, is_ragged_shard)
 TABLE = [
@@ -66,7 +68,8 @@ def test_placements_are_equal_as_whole_values_only():
     Description: all pairs of a list of different placements.
     Expectation: each is equal to itself alone: no class passes for another, no dim is normalised.
     """
-    different = [Shard(0), Shard(1), Shard(-1), StridedShard(0, 1), StridedShard(0, 2), StridedShard(1, 2), Replicate(),
+    different = [Shard(0), Shard(1), Shard(-1), StridedShard(0, 1), StridedShard(0, 2), StridedShard(1, 2),
+                 Replicate(),
                  *map(Partial, ("sum", "avg", "max", "min", "prod", "all")), RaggedShard((0,), (1, 2)),
                  RaggedShard((0,), (2, 1)), RaggedShard((0, 1), (1, 2))]
     for i, a in enumerate(different):

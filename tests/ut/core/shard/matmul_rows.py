@@ -11,9 +11,10 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
-"""The matmul family written out: every call form with the rows that it accepts on one mesh axis, and how to check one.
+"""The matmul family written out: every call form with the rows it accepts on one mesh axis, and how to check one.
 
-A row is text, one placement per operand and the result's: R replicate, S0 S1 ... shard, P sum, A avg, X max, N min, D prod.
+A row is text, a placement per operand and the result's: R replicate, S0 S1 ... shard, P sum, A avg, X max, N min,
+D prod.
 """
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ from typing import Callable
 import numpy as np
 from mindspore import Tensor, mint, ops
 
-from hyper_parallel import DTensor, Partial, Replicate, Shard, denote, distribute_tensor, set_gradient_convention, value_and_grad
+from hyper_parallel import (
+    DTensor, Partial, Replicate, Shard, denote, distribute_tensor, set_gradient_convention, value_and_grad,
+)
 from tests.common.distributed_values import gradient_label, realise
 
 PENDING = {"P": "sum", "A": "avg", "X": "max", "N": "min", "D": "prod"}
@@ -62,7 +65,7 @@ def _swap(array):
 
 
 def _flags(primitive, ta: bool, tb: bool):
-    return lambda x, w: primitive(ta, tb)(x, w)
+    return primitive(ta, tb)
 
 
 def _numpy_flags(ta: bool, tb: bool):
@@ -87,7 +90,8 @@ def _numpy_linear(x, w, bias=0):
 
 
 _TWO_D = ((((5, 7), (7, 3))), ((4, 6), (6, 2)), ((1, 2), (2, 1)))
-_BIAS = ("S0 R R -> S0", "R S0 S0 -> S1", "S1 S1 R -> P", "S1 S1 P -> P", "P R R -> P", "P R P -> P", "R P R -> P", "R P P -> P",
+_BIAS = ("S0 R R -> S0", "R S0 S0 -> S1", "S1 S1 R -> P", "S1 S1 P -> P", "P R R -> P", "P R P -> P", "R P R -> P",
+         "R P P -> P",
          "A R R -> A", "A R A -> A", "R A R -> A", "R A A -> A", "R R R -> R")
 
 FORMS = {
@@ -115,7 +119,8 @@ FORMS = {
     "MatMul ta": _flagged("MatMul", ops.MatMul, True, False, (), ("S1 R -> S0", "R S1 -> S1", "S0 S0 -> P")),
     "MatMul tb": _flagged("MatMul", ops.MatMul, False, True, (), ("S0 R -> S0", "R S0 -> S1", "S1 S1 -> P")),
     "MatMul ta tb": _flagged("MatMul", ops.MatMul, True, True, (), ("S1 R -> S0", "R S0 -> S1", "S0 S1 -> P")),
-    "bmm": Form("BatchMatMulExt", mint.bmm, np.matmul, (((3, 5, 4), (3, 4, 2)), ((4, 2, 6), (4, 6, 2)), ((1, 1, 2), (1, 2, 1))),
+    "bmm": Form("BatchMatMulExt", mint.bmm, np.matmul,
+                (((3, 5, 4), (3, 4, 2)), ((4, 2, 6), (4, 6, 2)), ((1, 1, 2), (1, 2, 1))),
                 ("S0 S0 -> S0", "S1 R -> S1", "R S2 -> S2", "S2 S1 -> P")),
     "BatchMatMul": _flagged("BatchMatMul", ops.BatchMatMul, False, False, (3,),
                             ("S0 S0 -> S0", "S1 R -> S1", "R S2 -> S2", "S2 S1 -> P")),
@@ -129,7 +134,8 @@ FORMS = {
                    ("S0 R -> S0", "R S0 -> S1", "S1 S1 -> P")),
     "linear batched": Form("Dense", _linear, _numpy_linear, (((2, 5, 4), (3, 4)),),
                            ("S0 R -> S0", "S1 R -> S1", "R S0 -> S2", "S2 S1 -> P")),
-    "linear bias": Form("Dense", _linear, _numpy_linear, (((5, 7), (3, 7), (3,)), ((1, 2), (1, 2), (1,))), _BIAS, True),
+    "linear bias": Form("Dense", _linear, _numpy_linear, (((5, 7), (3, 7), (3,)), ((1, 2), (1, 2), (1,))), _BIAS,
+                        True),
     "linear bias batched": Form(
         "Dense", _linear, _numpy_linear, (((2, 5, 4), (3, 4), (3,)),),
         ("S0 R R -> S0", "S1 R R -> S1", "R S0 S0 -> S2", "S2 S1 R -> P", "S2 S1 P -> P") + _BIAS[4:], True),
@@ -193,7 +199,8 @@ def _check_gradients(form, mesh, operands, values, cotangent, convention) -> Non
     _, gradients = value_and_grad(loss, tuple(range(len(operands))))(*operands)
     seeds = 1 if convention == "single_loss" else mesh.size()
     for i, (x, found) in enumerate(zip(operands, gradients)):
-        assert found.placements == gradient_label(x.placements, convention), (form.op, i, x.placements, found.placements)
+        assert found.placements == gradient_label(x.placements, convention), (form.op, i, x.placements,
+            found.placements)
         want = _vjp(form.numpy, values, i, cotangent) * seeds
         assert np.array_equal(denoted(found), want), (form.op, i, [str(v.layout.value) for v in operands], convention)
 

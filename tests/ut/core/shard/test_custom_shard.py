@@ -11,14 +11,14 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
-"""custom_shard: local functions with stated placements; what goes in, what comes out, gradients, and every refusal."""
+"""custom_shard: local functions with stated placements; inputs, outputs, gradients, and every refusal."""
 import numpy as np
 import pytest
 from mindspore import Tensor, mint
 
 from hyper_parallel import (
-    DTensor, LayoutError, MeshError, Partial, Replicate, Shard, custom_shard, denote, distribute_tensor, init_device_mesh,
-    record_collectives, set_gradient_convention, simulate, value_and_grad,
+    DTensor, LayoutError, MeshError, Partial, Replicate, Shard, custom_shard, denote, distribute_tensor,
+    init_device_mesh, record_collectives, set_gradient_convention, simulate, value_and_grad,
 )
 
 R, S, P = Replicate(), Shard, Partial
@@ -46,7 +46,8 @@ ONE = [
     ((S(0),), lambda v: v * 2, (S(0),), 2 * X), ((S(1),), lambda v: v.sum(1), (P(),), X.sum(1)),
     ((S(0),), lambda v: v.sum(1), (S(0),), X.sum(1)), ((R,), lambda v: v + 1, (R,), X + 1),
     ((P(),), lambda v: v * 3, (P(),), 3 * X), ((S(0),), lambda v: v.max(), (P("max"),), X.max()),
-    ((S(1),), lambda v: mint.transpose(v, 0, 1), (S(0),), X.T), (("tp", "None"), lambda v: v * 2, ("tp", "None"), 2 * X),
+    ((S(1),), lambda v: mint.transpose(v, 0, 1), (S(0),), X.T),
+    (("tp", "None"), lambda v: v * 2, ("tp", "None"), 2 * X),
     ([S(0)], lambda v: v * 2, [S(0)], 2 * X),
 ]
 
@@ -77,7 +78,8 @@ def test_several_inputs_and_outputs(mesh):
 
     made = custom_shard(function, mesh, ((S(0),), (P(),), None), ((S(0),), None, (R,)))
     first, second, third = made(_put(mesh, X, S(1)), 3, _put(mesh, V, S(0)), shift=1.0)
-    assert np.array_equal(_value(first), 3 * X * V + 1) and np.array_equal(_value(second), (X * V).sum(0)) and third == 7
+    assert np.array_equal(_value(first), 3 * X * V + 1) and np.array_equal(_value(second), (X * V).sum(0))
+    assert third == 7
     assert first.placements == (S(0),) and second.placements == (P(),)
 
 
@@ -100,7 +102,7 @@ def test_without_a_dtensor_the_function_runs_as_it_is(mesh):
     """
     made = custom_shard(lambda v, k: v * k, mesh, (S(0),))
     got = made(Tensor(X), 2)
-    assert type(got) is Tensor and np.array_equal(got.asnumpy(), 2 * X) and made(3, 4) == 12  # pylint: disable=unidiomatic-typecheck
+    assert not isinstance(got, DTensor) and np.array_equal(got.asnumpy(), 2 * X) and made(3, 4) == 12
 
 
 def test_keyword_arguments_are_passed_untouched(mesh):
@@ -147,22 +149,39 @@ def test_inputs_in_place_already_cost_nothing(mesh):
 
 REFUSED = {
     "no in_placements": (lambda x, m: custom_shard(lambda v: v, m, (R,))(x), RuntimeError, "in_placements"),
-    "too few": (lambda x, m: custom_shard(lambda v, w: v, m, (R,), ((R,),))(x, x), ValueError, "1 entries for 2 arguments"),
-    "too many": (lambda x, m: custom_shard(lambda v: v, m, (R,), ((R,), (R,)))(x), ValueError, "2 entries for 1 arguments"),
-    "None for a DTensor": (lambda x, m: custom_shard(lambda v: v, m, (R,), (None,))(x), TypeError, "argument 0 is a DTensor without"),
-    "placements for a number": (lambda x, m: custom_shard(lambda v, k: v, m, (R,), ((R,), (R,)))(x, 2), TypeError, "argument 1 is a int with"),
-    "placements for a plain tensor": (lambda x, m: custom_shard(lambda v, k: v, m, (R,), ((R,), (R,)))(x, Tensor(X)), TypeError, "argument 1"),
-    "too few outputs": (lambda x, m: custom_shard(lambda v: (v, v), m, ((R,),), ((R,),))(x), ValueError, "2 outputs and 1 out_placements"),
-    "too many outputs": (lambda x, m: custom_shard(lambda v: (v,), m, ((R,), (R,)), ((R,),))(x), ValueError, "1 outputs and 2 out_placements"),
-    "None for a tensor output": (lambda x, m: custom_shard(lambda v: (v, v), m, ((R,), None), ((R,),))(x), TypeError, "every tensor output"),
-    "None for the output": (lambda x, m: custom_shard(lambda v: v, m, None, ((R,),))(x), TypeError, "every tensor output"),
-    "placements for a number output": (lambda x, m: custom_shard(lambda v: (v, 1), m, ((R,), (R,)), ((R,),))(x), TypeError, "None to all else"),
-    "number of input placements": (lambda x, m: custom_shard(lambda v: v, m, (R,), ((R, R),))(x), LayoutError, "needs 1 placements"),
-    "number of output placements": (lambda x, m: custom_shard(lambda v: v, m, (R, R), ((R,),))(x), LayoutError, "needs 1 placements"),
-    "output dim out of range": (lambda x, m: custom_shard(lambda v: v.sum(), m, (S(0),), ((S(0),),))(x), LayoutError, "out of range"),
-    "uneven outputs": (lambda x, m: custom_shard(lambda v: v[:int(v[0, 0] == 1) + 1], m, (S(0),), ((S(0),),))(x), LayoutError, "equal|differ"),
-    "another reduce op": (lambda x, m: custom_shard(lambda v: v, m, (P(),), ((P("max"),),))(x.redistribute(m, [P()])), LayoutError, "redistribute"),
-    "another mesh": (lambda x, m: custom_shard(lambda v: v, init_device_mesh("cpu", (2,), mesh_dim_names=("dp",)), (R,), ((R,),))(x), MeshError, "full_tensor"),
+    "too few": (lambda x, m: custom_shard(lambda v, w: v, m, (R,), ((R,),))(x, x), ValueError,
+                "1 entries for 2 arguments"),
+    "too many": (lambda x, m: custom_shard(lambda v: v, m, (R,), ((R,), (R,)))(x), ValueError,
+                 "2 entries for 1 arguments"),
+    "None for a DTensor": (lambda x, m: custom_shard(lambda v: v, m, (R,), (None,))(x), TypeError,
+                           "argument 0 is a DTensor without"),
+    "placements for a number": (lambda x, m: custom_shard(lambda v, k: v, m, (R,), ((R,), (R,)))(x, 2), TypeError,
+                                "argument 1 is a int with"),
+    "placements for a plain tensor": (
+        lambda x, m: custom_shard(lambda v, k: v, m, (R,), ((R,), (R,)))(x, Tensor(X)), TypeError, "argument 1"),
+    "too few outputs": (lambda x, m: custom_shard(lambda v: (v, v), m, ((R,),), ((R,),))(x), ValueError,
+                        "2 outputs and 1 out_placements"),
+    "too many outputs": (lambda x, m: custom_shard(lambda v: (v,), m, ((R,), (R,)), ((R,),))(x), ValueError,
+                         "1 outputs and 2 out_placements"),
+    "None for a tensor output": (lambda x, m: custom_shard(lambda v: (v, v), m, ((R,), None), ((R,),))(x),
+                                 TypeError, "every tensor output"),
+    "None for the output": (lambda x, m: custom_shard(lambda v: v, m, None, ((R,),))(x), TypeError,
+                            "every tensor output"),
+    "placements for a number output": (lambda x, m: custom_shard(lambda v: (v, 1), m, ((R,), (R,)), ((R,),))(x),
+                                       TypeError, "None to all else"),
+    "number of input placements": (lambda x, m: custom_shard(lambda v: v, m, (R,), ((R, R),))(x), LayoutError,
+                                   "needs 1 placements"),
+    "number of output placements": (lambda x, m: custom_shard(lambda v: v, m, (R, R), ((R,),))(x), LayoutError,
+                                    "needs 1 placements"),
+    "output dim out of range": (lambda x, m: custom_shard(lambda v: v.sum(), m, (S(0),), ((S(0),),))(x),
+                                LayoutError, "out of range"),
+    "uneven outputs": (lambda x, m: custom_shard(lambda v: v[:int(v[0, 0] == 1) + 1], m, (S(0),), ((S(0),),))(x),
+                       LayoutError, "equal|differ"),
+    "another reduce op": (lambda x, m: custom_shard(lambda v: v, m, (P(),),
+                                                    ((P("max"),),))(x.redistribute(m, [P()])), LayoutError,
+                                                    "redistribute"),
+    "another mesh": (lambda x, m: custom_shard(lambda v: v, init_device_mesh("cpu", (2,), mesh_dim_names=("dp",)),
+                                               (R,), ((R,),))(x), MeshError, "full_tensor"),
 }
 
 
@@ -183,14 +202,16 @@ def test_placements_that_do_not_fit_are_refused(mesh, name):
 def test_gradients_of_a_shard_and_of_a_replica(mesh, convention, source):
     """
     Feature: gradients of custom_shard.
-    Description: shard * replica inside, loss the sum of the result; inputs under several placements, both conventions.
+    Description: shard * replica inside, loss the sum of the result; inputs under several placements, both
+        conventions.
     Expectation: exact gradients through their labels; the replica's is the sum over the parts.
     """
     made = custom_shard(lambda a, b: a * b, mesh, (S(0),), ((S(0),), (R,)))
     with set_gradient_convention(convention):
         _, (gx, gv) = value_and_grad(lambda x, v: made(x, v).sum(), (0, 1))(_put(mesh, X, source), _put(mesh, V, R))
     seeds = 1 if convention == "single_loss" else 2
-    assert np.array_equal(_value(gx), seeds * np.broadcast_to(V, X.shape)) and np.array_equal(_value(gv), seeds * X.sum(0))
+    assert np.array_equal(_value(gx), seeds * np.broadcast_to(V, X.shape))
+    assert np.array_equal(_value(gv), seeds * X.sum(0))
 
 
 def test_gradients_through_a_pending_output(mesh):
@@ -201,7 +222,8 @@ def test_gradients_through_a_pending_output(mesh):
     """
     made = custom_shard(mint.matmul, mesh, (P(),), ((S(1),), (S(0),)))
     weight = np.arange(16.0, dtype="float32").reshape(4, 4) - 5
-    _, (gx, gw) = value_and_grad(lambda x, w: (made(x, w).reduce_partial() * _put(mesh, weight, R)).sum(), (0, 1))(_put(mesh, X, S(1)), _put(mesh, X, S(0)))
+    _, (gx, gw) = value_and_grad(lambda x, w: (made(x, w).reduce_partial() * _put(mesh, weight, R)).sum(),
+                                 (0, 1))(_put(mesh, X, S(1)), _put(mesh, X, S(0)))
     assert np.array_equal(_value(gx), weight @ X.T) and np.array_equal(_value(gw), X.T @ weight)
 
 

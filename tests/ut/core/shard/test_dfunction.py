@@ -18,25 +18,15 @@ import pytest
 from mindspore import Tensor
 
 from hyper_parallel import (
-    DFunction, DTensor, LayoutError, Partial, PartialError, Replicate, Shard, SkipDTensorDispatch, UnsupportedOpError, denote,
-    distribute_tensor, implicit_redistribution, init_device_mesh, set_gradient_convention, simulate, value_and_grad,
+    DFunction, DTensor, LayoutError, Partial, PartialError, Replicate, Shard, SkipDTensorDispatch,
+    UnsupportedOpError, denote, distribute_tensor, implicit_redistribution, init_device_mesh,
+    set_gradient_convention, simulate, value_and_grad,
 )
-from hyper_parallel.core.shard.ops import parallel_ops_register as register
 from hyper_parallel.core.shard.ops.parallel_ops import DistributedOp
 
 R, S, P = Replicate(), Shard, Partial
 X = np.array([[1, -2, 4], [3, 5, -1], [7, 0, -6]], "float32")
-
-
-@pytest.fixture(autouse=True)
-def _registry():
-    """Operations that a test registers are gone afterwards."""
-    register.load_builtin_ops()
-    before = dict(register._OPS)
-    yield
-    register._OPS.clear()
-    register._OPS.update(before)
-    register._STATE["version"] += 1
+pytestmark = pytest.mark.usefixtures("own_registry")
 
 
 @pytest.fixture(name="mesh")
@@ -134,7 +124,8 @@ def test_a_name_is_not_needed_for_plain_tensors(mesh):
     Description: plain tensors in a named and an unnamed function; gradients by the framework.
     Expectation: an ordinary function with its own backward.
     """
-    for function, args, value, gradient in ((Cubed, (2.0,), 2 * X ** 3, 60 * X * X), (Unnamed, (), 2 * X, np.full_like(X, 2))):
+    for function, args, value, gradient in ((Cubed, (2.0,), 2 * X ** 3, 60 * X * X),
+                                            (Unnamed, (), 2 * X, np.full_like(X, 2))):
         assert np.array_equal(function.apply(Tensor(X), *args).asnumpy(), value)
         g = ms.grad(lambda t, function=function, args=args: function.apply(t, *args).sum())(Tensor(X))
         assert np.array_equal(g.asnumpy(), gradient)
@@ -166,7 +157,8 @@ def test_a_name_without_a_rule_is_refused(mesh):
 def test_a_built_in_rule_brings_its_conversions(mesh, pair, convention):
     """
     Feature: DFunction under a built-in rule.
-    Description: x + y under AddExt's rule: shards, sums, a sum and a replica that enters once, in both conventions.
+    Description: x + y under AddExt's rule: shards, sums, a sum and a replica that enters once, in both
+        conventions.
     Expectation: the value; gradients of both through their labels.
     """
     x, y = _put(mesh, X, pair[0]), _put(mesh, 2 * X, pair[1])
@@ -174,7 +166,8 @@ def test_a_built_in_rule_brings_its_conversions(mesh, pair, convention):
     assert np.array_equal(_value(out), 3 * X)
     weight = _put(mesh, X, R)
     with set_gradient_convention(convention):
-        _, gradients = value_and_grad(lambda x, y: (Added.apply(x, y).redistribute(mesh, [R]) * weight).sum(), (0, 1))(x, y)
+        _, gradients = value_and_grad(lambda x, y: (Added.apply(x, y).redistribute(mesh, [R]) * weight).sum(),
+                                      (0, 1))(x, y)
     for g in gradients:
         assert np.array_equal(_value(g), X * (1 if convention == "single_loss" else 2))
 

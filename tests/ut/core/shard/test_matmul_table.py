@@ -37,8 +37,8 @@ def test_every_accepted_row_is_exact(name, ranks):
     """
     Feature: the matmul table.
     Description: every accepted row of the form on one axis; even, uneven and empty shards, per-rank addends.
-    Expectation: value, local shapes and placements of the result; gradients of all operands through their labels, under
-        single_loss on three ranks and under sum_of_ranks on two.
+    Expectation: value, local shapes and placements of the result; gradients of all operands through their labels,
+        under single_loss on three ranks and under sum_of_ranks on two.
     """
     form = FORMS[name]
     with simulate(ranks):
@@ -53,8 +53,8 @@ def test_everything_else_is_refused(name):
     """
     Feature: the matmul table.
     Description: every combination of placements on one axis that is no row of the form.
-    Expectation: PartialError when an operand is pending, LayoutError else; it names operation and axis, and the call
-        that fixes it; no collective is made.
+    Expectation: PartialError when an operand is pending, LayoutError else; it names operation and axis, and the
+        call that fixes it; no collective is made.
     """
     form, accepted = FORMS[name], FORMS[name].accepted()
     with simulate(2), record_collectives() as log:
@@ -79,7 +79,8 @@ ON_TWO_AXES = ("matmul", "matmul broadcast", "vector @ batch", "MatMul ta", "bmm
 def test_pairs_of_rows_hold_on_two_axes(name):
     """
     Feature: the matmul table on a (2, 2) mesh.
-    Description: a seeded sample of pairs of rows, one per axis, uneven sizes; several axes on one dimension included.
+    Description: a seeded sample of pairs of rows, one per axis, uneven sizes; several axes on one dimension
+        included.
     Expectation: each axis of the result as its own row says; value and gradients exact.
     """
     form = FORMS[name]
@@ -138,13 +139,15 @@ def test_two_axes_cut_one_dimension_in_either_order(name, order):
     """
     form = FORMS[name]
     row, column, (k_x, k_w) = {
-        "matmul": (0, 1, (1, 0)), "MatMul": (0, 1, (1, 0)), "bmm": (1, 2, (2, 1)), "BatchMatMul": (1, 2, (2, 1)), "linear": (0, 0, (1, 1)),
+        "matmul": (0, 1, (1, 0)), "MatMul": (0, 1, (1, 0)), "bmm": (1, 2, (2, 1)), "BatchMatMul": (1, 2, (2, 1)),
+        "linear": (0, 0, (1, 1)),
     }[name]
     last = len(form.shapes[0][0]) - 1
     whole = (Replicate(), Replicate())
     with simulate(4):
         mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
-        for cuts, out in (((_along(order, row), whole), _along(order, row)), ((whole, _along(order, column)), _along(order, last)),
+        for cuts, out in (((_along(order, row), whole), _along(order, row)),
+                          ((whole, _along(order, column)), _along(order, last)),
                           ((_along(order, k_x), _along(order, k_w)), (Partial(), Partial()))):
             check_row(form, mesh, form.shapes[0], cuts, out, BOTH[:1])
 
@@ -190,7 +193,8 @@ def test_a_bias_is_cut_as_the_columns_are(order):
 def test_a_bias_counts_once_however_the_axes_came_to_be_pending(first, second):
     """
     Feature: linear with bias.
-    Description: contraction on one axis with an inherited sum or mean, a cut batch or a pending bias on the other.
+    Description: contraction on one axis with an inherited sum or mean, a cut batch or a pending bias on the
+        other.
     Expectation: the bias counts once in the value, and its gradient is complete and exact.
     """
     form, rows = FORMS["linear bias"], FORMS["linear bias"].accepted()
@@ -236,12 +240,17 @@ MISFITS = {
     "scalar operand": (lambda m, t: mint.matmul(t((4, 6)), t(())), (LayoutError, ValueError), None),
     "1-D flags": (lambda m, t: ops.MatMul()(t((4,)), t((4, 2))), (LayoutError, ValueError), None),
     "3-D weight": (lambda m, t: mint.nn.functional.linear(t((4, 6)), t((2, 2, 6))), LayoutError, "weight"),
-    "plain weight": (lambda m, t: mint.matmul(t((4, 6)), Tensor(np.ones((6, 2), "float32"))), LayoutError, "plain tensor"),
-    "plain left": (lambda m, t: mint.matmul(Tensor(np.ones((2, 4), "float32")), t((4, 6))), LayoutError, "plain tensor"),
-    "plain bias": (lambda m, t: mint.nn.functional.linear(t((4, 6)), t((2, 6)), Tensor([1.0, 2.0])), LayoutError, "plain tensor"),
+    "plain weight": (lambda m, t: mint.matmul(t((4, 6)), Tensor(np.ones((6, 2), "float32"))), LayoutError,
+                     "plain tensor"),
+    "plain left": (lambda m, t: mint.matmul(Tensor(np.ones((2, 4), "float32")), t((4, 6))), LayoutError,
+                   "plain tensor"),
+    "plain bias": (lambda m, t: mint.nn.functional.linear(t((4, 6)), t((2, 6)), Tensor([1.0, 2.0])), LayoutError,
+                   "plain tensor"),
     "another mesh": (lambda m, t: mint.matmul(t((4, 6)), distribute_tensor(
-        np.ones((6, 2), "float32"), init_device_mesh("cpu", (2,), mesh_dim_names=("dp",)), [Replicate()])), MeshError, "share one mesh"),
-    "permuted ranks": (lambda m, t: mint.matmul(t((4, 6)), distribute_tensor(np.ones((6, 2), "float32"), init_device_mesh(
+        np.ones((6, 2), "float32"), init_device_mesh("cpu", (2,), mesh_dim_names=("dp",)), [Replicate()])),
+        MeshError, "share one mesh"),
+    "permuted ranks": (lambda m, t: mint.matmul(t((4, 6)),
+                                                distribute_tensor(np.ones((6, 2), "float32"), init_device_mesh(
         "cpu", (2,), mesh_dim_names=("tp",), rank_list=(1, 0)), [Replicate()])), MeshError, "share one mesh"),
 }
 
