@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Callable
 
 _FAMILIES = ("matmul", "elementwise", "unary", "reduce", "sort", "movement", "index", "lookup", "scatter", "nn", "cast",
-             "inplace")
+             "inplace", "random", "special", "loss")
 _TABLE: dict = {}
 
 

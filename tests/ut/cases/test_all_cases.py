@@ -39,14 +39,13 @@ REFUSED_CASES = {
 # What a case needs and this package does not have yet.
 WAITING = {
     "C92": "cross entropy over a cut vocabulary, and loss_parallel; test_group_e has the same losses by reductions",
-    "C103": "a rule for dropout, with one mask on replicas and another on shards",
     "C115": "the tensor-parallel styles, whose flags of parameters it reads",
 }
 
 # A case is right, and one more spelling of it waits.
 WAITING_PARTS = {
     "C12": "the same layer through RowwiseParallel waits for the tensor-parallel styles",
-    "C101": "mint.equal as one call waits for a rule; all(a == b) is right",
+    "C101": "mint.equal reads its answer at once, and over shards it is pending: refused; all(a == b) is right",
     "C114": "the same block through SequenceParallel, ColwiseParallel and RowwiseParallel waits for the styles",
     "C125": "that one rank alone runs into a time limit shows only in real processes",
     "C126": "ranks that hand over different data exist only in real processes, where tests/st/cases has it",

@@ -14,6 +14,7 @@
 """Cases E: reductions, norms, softmax, whole-tensor answers."""
 from __future__ import annotations
 
+import mindspore as ms
 import numpy as np
 import pytest
 from mindspore import mint
@@ -182,10 +183,29 @@ def whole_tensor_equality(job: Job):
     a, b = job.load("a", "b")
     pending = mint.all(a == b)
     assert text_of(pending) == "P(all)"
+    refused(lambda: mint.equal(a, b), error=PartialError, says="reduce_partial()")
+    assert mint.equal(_whole(a), _whole(a)) is True and mint.equal(_whole(a), _whole(b)) is False
     refused(lambda: bool(pending), error=PartialError, says="reduce_partial()")
     assert _equal(a, a) == [True, True] and _equal(_whole(a), _whole(b)) == [False, False]
     assert _equal(job.whole(1.0, "R"), job.whole(1.0, "R")) == [True, True]
     return {f"rank{rank}": answer for rank, answer in enumerate(_equal(a, b))}
+
+
+@program("C103")
+def one_dropout_mask_under_every_layout(job: Job):
+    """Shards hold their parts of the mask of one device, replicas equal ones; so do addends of a pending sum."""
+    def dropped(x):
+        ms.manual_seed(11)
+        return F.dropout(x, 0.5)
+
+    x = job.load("x")
+    right = _whole(dropped(_whole(x))).numpy_locals()[0]
+    assert set(np.unique(right)) == {0, 2}
+    assert not np.array_equal(right[:2], right[2:]), "equal halves of a mask would hide a mask drawn per shard"
+    for operand in (x, job.whole(np.ones((4, 8)), "S(1) S(0)"), job.parts(np.full((4, 2, 8), 0.5), "S(0) P(sum)")):
+        y = dropped(operand)
+        assert text_of(y) == text_of(operand)
+        check(y, right, f"dropout under {text_of(y)}")
 
 
 @program("C102")

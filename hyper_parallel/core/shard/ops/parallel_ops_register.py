@@ -16,9 +16,12 @@ from __future__ import annotations
 
 import importlib
 
+from hyper_parallel.core.shard.ops.yaml_registry import load_listed_ops
+
 _OPS: dict = {}
 _FAMILIES = ("matmul", "elementwise", "inplace", "reduce", "transpose", "reshape", "expand", "concat", "split", "index",
-             "gather", "lookup", "scatter", "sort", "activation", "cast", "create", "random", "special")
+             "gather", "lookup", "scatter", "sort", "activation", "cast", "create", "random", "special",
+             "loss")
 _STATE = {"loaded": False}
 _TOLD: list = []
 
@@ -31,13 +34,23 @@ def register_distributed_op(name: str, op) -> None:
 
 
 def load_builtin_ops() -> None:
-    """Import every built-in operation family, once."""
-    if not _STATE["loaded"]:
-        _STATE["loaded"] = True
-        mine = dict(_OPS)
+    """Import every built-in operation family, then those that the environment's directory lists; once.
+
+    Raises:
+        ValueError: when the listed operations cannot be loaded; the next question asks again.
+    """
+    if _STATE["loaded"]:
+        return
+    _STATE["loaded"] = True
+    mine = dict(_OPS)
+    try:
         for family in _FAMILIES:
             importlib.import_module(f"hyper_parallel.core.shard.ops.parallel_{family}")
-        _OPS.update(mine)
+        load_listed_ops()
+    except BaseException:
+        _STATE["loaded"] = False
+        raise
+    _OPS.update(mine)
 
 
 def get_distributed_op(name: str):

@@ -124,7 +124,40 @@ RANDOM = {
     "randint_like": (_seeded(lambda x: mint.randint_like(x, -2, 5)), None, X),
     "normal": (_seeded(mint.normal), None, X, CHANCES),
 }
-CALLS = {**LOOKUPS, **SCATTERS, **RANDOM}
+
+
+def _nll(x, t, w, ignore=-100):
+    share = np.where(t == ignore, 0, w[t])
+    return -np.take_along_axis(x, t[:, None], 1)[:, 0] * share
+
+
+Z, LABELS, CLASS, PROB = _ints(4, 8), _ids(4, high=8), _ints(8, low=1, high=4), (np.abs(X) + 1) / 8
+LOSSES = {
+    "mse": (F.mse_loss, lambda x, z: np.mean((x - z) ** 2), X, Z),
+    "mse none": (lambda x, z: F.mse_loss(x, z, reduction="none"), lambda x, z: (x - z) ** 2, X, Z),
+    "l1 sum": (lambda x, z: F.l1_loss(x, z, reduction="sum"), lambda x, z: np.abs(x - z).sum(), X, Z),
+    "smooth": (F.smooth_l1_loss, None, X, Z),
+    "bce": (F.binary_cross_entropy, None, PROB, PROB[::-1].copy()),
+    "bce logits": (F.binary_cross_entropy_with_logits, None, X, PROB),
+    "nll none": (lambda x, t, w: F.nll_loss(x, t, w, reduction="none"), _nll, X, LABELS, CLASS),
+    "nll sum": (lambda x, t, w: F.nll_loss(x, t, w, reduction="sum", ignore_index=int(LABELS[1])),
+                lambda x, t, w: _nll(x, t, w, LABELS[1]).sum(), X, LABELS, CLASS),
+    "nll plain weight": (lambda x, t: F.nll_loss(x, t, reduction="sum"), lambda x, t: _nll(x, t, np.ones(8)).sum(),
+                         X, LABELS),
+    "cross entropy": (lambda x, t: F.cross_entropy(x, t, reduction="sum"), None, X, LABELS),
+}
+SPECIAL = {
+    "histc": (lambda x: mint.histc(x, 4, -4, 4), lambda x: np.histogram(x, 4, (-4, 4))[0], X),
+    "var_mean": (lambda x: mint.var_mean(x, 1), lambda x: (x.var(1, ddof=1), x.mean(1)), X),
+    "median": (lambda x: mint.median(x, 1)[0], lambda x: np.sort(x, 1)[:, 3], X + np.arange(8) / 16),
+    "diag": (mint.diag, np.diag, ROW), "addbmm": (mint.addbmm if hasattr(mint, "addbmm") else
+                                                  lambda s, a, b: s.addbmm(a, b), None, _ints(4, 5), _ints(2, 4, 3),
+                                                  _ints(2, 3, 5)),
+    "prelu": (F.prelu, lambda x, w: np.where(x > 0, x, x * w), X, ROW / 8),
+    "softshrink": (lambda x: F.softshrink(x, 2.0), lambda x: np.sign(x) * np.maximum(np.abs(x) - 2, 0), X),
+    "hardshrink": (lambda x: F.hardshrink(x, 2.0), lambda x: np.where(np.abs(x) > 2, x, 0), X),
+}
+CALLS = {**LOOKUPS, **SCATTERS, **RANDOM, **LOSSES, **SPECIAL}
 
 
 def _placements(array) -> list:
