@@ -36,6 +36,7 @@ _MODULES = {
     "hyper_parallel.core.shard.api": ("shard_module", "parallelize_value_and_grad"),
     "hyper_parallel.core.shard.custom_shard": ("custom_shard",),
     "hyper_parallel.core.shard.dfunction": ("DFunction",),
+    "hyper_parallel.core.shard.register": ("register_op",),
     "hyper_parallel.core.tensor_parallel": (
         "ColwiseParallel", "RowwiseParallel", "SequenceParallel", "PrepareModuleInput", "PrepareModuleOutput",
         "PrepareModuleInputOutput", "NoParallel", "ParallelStyle", "parallelize_module", "MC2Linear",
@@ -55,7 +56,8 @@ _MODULES = {
     "hyper_parallel.platform.recorder": ("record_collectives",),
     "hyper_parallel.platform.simulated": ("simulate",),
     "hyper_parallel.errors": (
-        "CommunicationError", "HyperParallelError", "LayoutError", "MeshError", "PartialError", "UnsupportedOpError"),
+        "CommunicationError", "HyperParallelError", "LayoutError", "MeshError", "PartialError", "UnsupportedOpError",
+        "VerificationError"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -26,6 +26,10 @@ class PartialError(LayoutError):
     """An unreduced tensor used where only its reduced value has a meaning."""
 
 
+class VerificationError(LayoutError):
+    """A rule that was checked and found unsound, or could not be checked as asked."""
+
+
 class MeshError(HyperParallelError, ValueError):
     """A device mesh that does not exist, or operands that live on different meshes."""
 
