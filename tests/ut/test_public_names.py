@@ -74,7 +74,7 @@ INSIDE = {
 # Names of this fork alone.
 OWN = ("gradient_convention set_gradient_convention grad value_and_grad denote implicit_redistribution "
        "implicit_replication record_collectives simulate CommunicationError HyperParallelError LayoutError MeshError "
-       "PartialError UnsupportedOpError").split()
+       "PartialError UnsupportedOpError VerificationError register_op").split()
 
 
 def _pairs(table) -> list:
