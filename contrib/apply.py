@@ -75,7 +75,8 @@ def plan(checkout: Checkout, year: int, python: str | None = None) -> Change:
     if found.applied:
         raise Refused(f"Nothing is left to fix: {checkout.matmul} uses {HELPER} already.")
     causes = _causes(checkout, found, python)
-    variant = render.CHECK if found.propagates else render.INHERIT
+    # Rules that keep a sum and forget another reduction are not relied on.
+    variant = render.CHECK if found.propagates and FORGETS not in causes else render.INHERIT
     expand = variant == render.INHERIT or bool({BIAS_COUNT, BIAS_PENDING} & set(causes)) or not found.pending_x
     raw = (checkout.root / checkout.matmul).read_bytes()
     files = {checkout.matmul: transform(raw, checkout.structure, variant, year, expand)}
@@ -103,9 +104,6 @@ def _causes(checkout: Checkout, found: Detection, python) -> list[str]:
     causes = [cause for cause in COVERED if cause in report.causes()]
     if not causes:
         raise Refused("Nothing is left to fix: no label of the matmul family is false.")
-    if found.propagates and FORGETS in causes:
-        raise Refused("The structure does not match: the rules keep a pending sum here and forget one elsewhere. "
-                      "See: python -m contrib audit")
     return causes
 
 

@@ -45,7 +45,8 @@ class Answers:
     Attributes:
         stood_in: frameworks that were missing.
         shells: packages whose `__init__` did not run.
-        by_rank: per rank one answer per question: {"refused": ...}, {"unjudged": ...} or {"layouts": ..., "values": ...}.
+        by_rank: per rank one answer per question: {"refused": ...}, {"unjudged": ...}, or {"layouts": ...} with
+            "values" where local values were given.
     """
 
     stood_in: tuple

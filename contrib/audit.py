@@ -131,8 +131,8 @@ class Report:
 
     @property
     def matmul_clean(self) -> bool:
-        """True when every operation of the matmul family was judged, and every label of theirs is true."""
-        return all(outcome.accepted and not outcome.unsound for outcome in self.of_family(meanings.MATMUL))
+        """True when every label in the matmul family was judged and is true, and every operation gives some."""
+        return all(o.accepted and not o.unsound and not o.unjudged for o in self.of_family(meanings.MATMUL))
 
 
 def audit(checkout: Checkout, only=(), python: str | None = None) -> Report:
@@ -166,19 +166,10 @@ def _digest(checkout: Checkout) -> str:
 
 
 def _audit(checkout: Checkout, only, python: str | None) -> Report:
-    found, unknown = operations(checkout)
-    missing = sorted(set(only) - {operation.name for operation in found})
-    if missing:
-        raise Refused(f"Nothing is known of {', '.join(missing)}. Operations: {', '.join(o.name for o in found)}.")
-    if only:
-        found, unknown = [operation for operation in found if operation.name in only], []
+    found, unknown = _chosen(checkout, only)
     put = functools.partial(ask, checkout, python=python)
     outcomes = [Outcome(operation, meanings.named(operation.name).family) for operation in found]
-    cases = [(o, case) for o in outcomes for case in single_axis_cases(o.operation, meanings.named(o.operation.name))]
-    accepted, stood_in = _labelled(put, cases)
-    pairs = [(o, case) for o in outcomes for case in two_axis_cases(
-        o.operation, meanings.named(o.operation.name), [case for other, case in accepted if other is o])]
-    accepted += _labelled(put, pairs)[0]
+    accepted, stood_in = _accepted(put, outcomes)
     answers = put([case.asked(True) for _, case in accepted], ranks=RANKS)
     for (outcome, case), *by_rank in zip(accepted, *answers.by_rank):
         _judge(outcome, case, by_rank)
@@ -187,6 +178,26 @@ def _audit(checkout: Checkout, only, python: str | None) -> Report:
             del outcome.unjudged[_REFUSED]
     _shrink(put, outcomes)
     return Report(tuple(outcomes), stood_in, tuple(unknown))
+
+
+def _chosen(checkout: Checkout, only) -> tuple[list, list]:
+    """The operations to check, and the registered ones whose meaning is not known."""
+    found, unknown = operations(checkout)
+    missing = sorted(set(only) - {operation.name for operation in found})
+    if missing:
+        raise Refused(f"Nothing is known of {', '.join(missing)}. Operations: {', '.join(o.name for o in found)}.")
+    return ([operation for operation in found if operation.name in only], []) if only else (found, unknown)
+
+
+def _accepted(put, outcomes: list) -> tuple[list, tuple]:
+    """The cases that the checkout labels, on one axis and then on two, and the frameworks that were missing."""
+    cases = [(o, case) for o in outcomes for case in single_axis_cases(o.operation, meanings.named(o.operation.name))]
+    accepted, stood_in = _labelled(put, cases)
+    pairs = []
+    for o in outcomes:
+        rows = [case for other, case in accepted if other is o]
+        pairs += [(o, case) for case in two_axis_cases(o.operation, meanings.named(o.operation.name), rows)]
+    return accepted + _labelled(put, pairs)[0], stood_in
 
 
 def _labelled(put, cases: list) -> tuple[list, tuple]:
@@ -211,10 +222,12 @@ def _note(outcome: Outcome, answer: dict) -> bool:
 def _judge(outcome: Outcome, case: Case, by_rank) -> None:
     """Enter one case that the checkout accepts."""
     told = by_rank[:len(case.values[0][1])]
-    reason = next((a.get("unjudged") or a.get("refused") for a in told if "values" not in a), None)
+    reason = next((answer["unjudged"] for answer in told if "unjudged" in answer), None)
     if reason is not None:
         outcome.unjudged[reason] += 1
         return
+    if any("refused" in answer for answer in told):
+        return  # labelled, and then the kernel refused its local arguments: no result bears the label
     outcome.accepted += 1
     wrong = verdict(case, told)
     if wrong is not None:
@@ -236,8 +249,14 @@ def verdict(case: Case, told) -> Unsound | None:
     try:
         found = denote(results, claimed_layout(case.mesh, claimed))
     except (LayoutError, ValueError) as error:
-        return Unsound(case, claimed, results, str(error))
+        return Unsound(case, claimed, results, _void(error))
     return None if _same(found, case.expected, case.meaning.exact) else Unsound(case, claimed, results, found)
+
+
+def _void(error: Exception) -> str:
+    """Why local results denote nothing under a label."""
+    text = str(error)
+    return "it says that ranks hold the same value, and they do not" if "Replicas" in text else text
 
 
 def _same(found, expected, exact: bool) -> bool:
@@ -256,26 +275,34 @@ def claimed_layout(mesh: tuple, claimed: dict):
 def cause_of(case: Case, claimed_partial) -> str:
     """The cause of an unsound case, from what was pending before and what is said to be pending after."""
     factors = case.meaning.factors
-    if not factors:
-        return FORGETS if _forgets(case.layouts, claimed_partial) else OTHER_OP
-    operands, addends = case.layouts[:factors], case.layouts[factors:]
-    if _forgets(operands, claimed_partial):
+    if _forgets(case.layouts[:factors or None], claimed_partial):
         return FORGETS
+    if not factors:
+        return OTHER_OP
+    return _cause_in_factors(case.layouts[:factors], claimed_partial) or _cause_in_addends(case, claimed_partial)
+
+
+def _forgets(layouts, claimed_partial) -> bool:
+    return any(layout.partial[axis] and not op for layout in filter(None, layouts)
+               for axis, op in enumerate(claimed_partial))
+
+
+def _cause_in_factors(layouts, claimed_partial) -> str | None:
     for axis, op in enumerate(claimed_partial):
-        pending = [layout.partial[axis] for layout in operands if layout is not None and layout.partial[axis]]
+        pending = [layout.partial[axis] for layout in filter(None, layouts) if layout.partial[axis]]
         if len(pending) > 1:
             return CROSS
         if pending and op not in LINEAR_OPS:
             return NONLINEAR
-    if any(layout is not None and any(layout.partial) for layout in addends):
+    return None
+
+
+def _cause_in_addends(case: Case, claimed_partial) -> str:
+    factors = case.meaning.factors
+    if any(any(layout.partial) for layout in filter(None, case.layouts[factors:])):
         return BIAS_PENDING
     has_addend = any(dims is not None for dims in case.form.operands[factors:])
     return BIAS_COUNT if has_addend and any(claimed_partial) else OTHER
-
-
-def _forgets(layouts, claimed_partial) -> bool:
-    return any(layout.partial[axis] and not op for layout in layouts if layout is not None
-               for axis, op in enumerate(claimed_partial))
 
 
 def _shrink(put, outcomes) -> None:

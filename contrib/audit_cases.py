@@ -161,7 +161,8 @@ def two_axis_cases(operation: Operation, meaning: Meaning, accepted) -> list[Cas
 
 def _rows(form: Form, ops) -> list[tuple]:
     """Every choice of one placement on one axis per operand that has a layout."""
-    choices = [["R", *(("S", d) for d in range(len(form.operands[i]))), *(("P", op) for op in ops)] for i in _given(form)]
+    pending = [("P", op) for op in ops]
+    choices = [["R", *(("S", d) for d in range(len(form.operands[i]))), *pending] for i in _given(form)]
     return list(itertools.product(*choices))
 
 

@@ -49,7 +49,8 @@ def verdict_of(report: Report) -> str:
         outcomes = report.of_family(family)
         wrong, total = sum(o.wrong for o in outcomes), sum(o.accepted for o in outcomes)
         if total:
-            lines.append(f"{title}: " + (f"{wrong} of {total} labels are false" if wrong else f"all {total} labels are true"))
+            told = f"{wrong} of {total} labels are false" if wrong else f"all {total} labels are true"
+            lines.append(f"{title}: {told}")
     return "\n".join(lines)
 
 
@@ -68,10 +69,11 @@ def _unjudged(outcome: Outcome) -> list[str]:
 
 def _rules(outcome: Outcome, cause: str) -> list[str]:
     """The placements on one mesh axis that a cause shows with."""
-    cases = [one for one in outcome.unsound[cause] if len(one.case.mesh) == 1]
-    shown = list(dict.fromkeys(f"({placements_of(one)}) -> {label_of(one)}" for one in sorted(cases, key=lambda one: one.size)))
+    cases = sorted((one for one in outcome.unsound[cause] if len(one.case.mesh) == 1), key=lambda one: one.size)
+    shown = list(dict.fromkeys(f"({placements_of(one)}) -> {label_of(one)}" for one in cases))
     more = [f"and {len(shown) - SHOWN} more"] if len(shown) > SHOWN else []
-    return [f"  {len(outcome.unsound[cause])} calls: {', '.join([*shown[:SHOWN], *more])}"] if shown else []
+    count = len(outcome.unsound[cause])
+    return [f"  {count} call{'s' * (count > 1)}: {', '.join([*shown[:SHOWN], *more])}"] if shown else []
 
 
 def placements_of(one: Unsound) -> str:

@@ -193,7 +193,7 @@ class Checkout:
     def mock_target(self) -> str | None:
         """What unit tests replace so that no process group is asked: `platform` or `dist` of the mesh module."""
         text = self.read(self.module_path(self.mesh_module))
-        if re.search(r"^import torch\.distributed as dist$|^from torch import distributed as dist$", text, re.MULTILINE):
+        if re.search(r"^(import torch\.distributed|from torch import distributed) as dist$", text, re.MULTILINE):
             return "dist"
         return "platform" if re.search(r"^platform\s*=", text, re.MULTILINE) else None
 
@@ -251,7 +251,7 @@ def _method(classes: dict, name: str, method: str) -> ast.FunctionDef:
         raise Refused(f"The structure does not match: there is no class {name}.")
     found = [node for node in classes[name].body if isinstance(node, ast.FunctionDef) and node.name == method]
     if len(found) != 1:
-        raise Refused(f"The structure does not match: {name} defines {method} {len(found)} times, and once is expected.")
+        raise Refused(f"The structure does not match: {name} defines {method} {len(found)} times; it must do so once.")
     return found[0]
 
 

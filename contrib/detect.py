@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from contrib.ask import ask, question
 from contrib.audit_report import table
-from contrib.checkout import HELPER, Checkout, Refused
+from contrib.checkout import HELPER, MIXED, Checkout, Refused
 from contrib.child import meanings
 from contrib.registry import matmul_operations
 
@@ -95,11 +95,12 @@ def tell(checkout: Checkout, found: Detection) -> str:
     """The report for a terminal."""
     structure, dirty = checkout.structure, checkout.dirty
     state = f"{len(dirty)} uncommitted change{'s' * (len(dirty) > 1)}" if dirty else "clean"
-    shapes = sorted({f"{name.removesuffix('DistributedOp')}: {kind}" for name, kind in structure.infer.items()})
+    kinds = sorted(structure.infer.items())
+    shapes = ", ".join(f"{name.removesuffix('DistributedOp')}: {kind}" for name, kind in kinds)
     system = checkout.system_folder
     rows = [("checkout", f"{checkout.root} at {checkout.commit} on {checkout.branch}, {state}"),
             ("matmul rules", f"{checkout.matmul}, blob {checkout.blob}"),
-            ("generation", structure.generation + ("" if structure.generation != "mixed" else f" ({', '.join(shapes)})")),
+            ("generation", structure.generation + (f" ({shapes})" if structure.generation == MIXED else "")),
             ("layouts", f"{structure.layout}.Layout"),
             ("unit tests", f"{checkout.unit_folder or 'no known folder'}, in place of devices: {checkout.mock_target}"),
             ("system tests", f"{system[1]}, under {system[0]}" if system else "no known folder"),

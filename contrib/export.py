@@ -80,7 +80,8 @@ def export(checkout: Checkout, issue: int | None, out=None, accept_not_run: bool
         before = audit(old, python=python)
     after = audit(checkout, python=python)
     if not after.matmul_clean:
-        raise Refused(f"A label of the matmul family is still false. See: python -m contrib audit --checkout {checkout.root}")
+        raise Refused(f"A label of the matmul family is still false. "
+                      f"See: python -m contrib audit --checkout {checkout.root}")
     gates = gate(checkout, python)
     _check_gates(checkout, gates, accept_not_run)
     title, message = SUBJECT[variant], _message(variant, before, issue)
@@ -146,12 +147,12 @@ def _commit(checkout: Checkout, branch: str, message: str) -> None:
 
 # -- text -------------------------------------------------------------------------------------------------------------
 
-_LINEAR = ("A product is linear in each factor: with x = sum_c x_c, x @ w = sum_c (x_c @ w), and likewise for a mean. So "
-           "an operand that is Partial(sum) or Partial(avg) on a mesh axis leaves the product Partial in the same way.")
+_LINEAR = ("A product is linear in each factor: with x = sum_c x_c, x @ w = sum_c (x_c @ w), and likewise for a mean. "
+           "So an operand that is Partial(sum) or Partial(avg) on an axis leaves the product Partial in the same way.")
 _WHY = {
-    render.INHERIT: "The layout rules of the matmul family look at their own contraction only. An operand that is already "
-                    "Partial loses that state: chained products, such as (x @ A) @ B with a sharded contraction in the "
-                    "first, are labelled complete while every rank holds an addend.",
+    render.INHERIT: "The layout rules of the matmul family look at their own contraction only. An operand that is "
+                    "already Partial loses that state: chained products, such as (x @ A) @ B with a sharded "
+                    "contraction in the first, are labelled complete while every rank holds an addend.",
     render.CHECK: "The layout rules of the matmul family forward the Partial state of their operands also where the "
                   "product does not commute with the reduction, and the bias of a linear layer is not counted once.",
 }

@@ -108,7 +108,8 @@ def tell(checkout: Checkout, report: GateReport) -> str:
             lines.append(f"{outcome.gate.name}: and {len(outcome.findings) - SHOWN} more")
     lines += [f"fails because of the change: {name}" for name in report.units.failed]
     lines += [f"failed before it too: {name}" for name in report.units.known]
-    return "\n".join([*lines, *([""] if len(lines) > 2 else []), *table(("gate", "asks for", "files", "result"), report.rows())])
+    lines += [""] if len(lines) > 2 else []
+    return "\n".join([*lines, *table(("gate", "asks for", "files", "result"), report.rows())])
 
 
 def _result(outcome) -> str:

@@ -43,8 +43,9 @@ _EXPAND_CALL = {LEGACY: "kernel, out, layouts, ()", THREE_PHASE: "kernel, ((out,
 _UNIT_INFER = {
     LEGACY: "    return cls(name).infer_layout(layouts, statics)",
     THREE_PHASE: "    (out,), _ = cls(name).infer_layout([*layouts, *statics])\n    return out",
-    MIXED: "    three_phase = (\n{classes}    )\n    if cls in three_phase:\n        (out,), _ = cls(name).infer_layout("
-           "[*layouts, *statics])\n        return out\n    return cls(name).infer_layout(layouts, statics)",
+    MIXED: "    three_phase = (\n{classes}    )\n    if cls in three_phase:\n"
+           "        (out,), _ = cls(name).infer_layout([*layouts, *statics])\n        return out\n"
+           "    return cls(name).infer_layout(layouts, statics)",
 }
 _INHERIT_BODY = """\
         inherited = _inherited(name, {values})
@@ -117,8 +118,8 @@ def helper(checkout: Checkout, variant: str, year: int) -> str:
     expand_params, expand_values, expand_out = _EXPAND[structure.expand]
     doc = ("Let the output layout of a matmul inherit the Partial state of its factors." if inherit else
            "Refuse factors and bias whose Partial state the output of a matmul cannot keep.")
-    return _filled("helper", header=licence(checkout, year), layout_module=structure.layout, values=values, params=params,
-                   inherits="inherited where the product is linear, " if inherit else "kept where the product is linear, ",
+    return _filled("helper", header=licence(checkout, year), layout_module=structure.layout, values=values,
+                   inherits=f"{'inherited' if inherit else 'kept'} where the product is linear, ", params=params,
                    imports=_imports(inherit), decorator=DECORATOR[variant], decorator_doc=doc, infer_body=body,
                    expand_params=expand_params, expand_values=expand_values, expand_out=expand_out,
                    without_partial=_WITHOUT_PARTIAL if inherit else "").rstrip("\n") + "\n"

@@ -86,13 +86,14 @@ def _forms(*operands, statics=((),), axes=1) -> tuple:
     return tuple(Form(o, s, axes=axes) for o in operands for s in statics)
 
 
-_FLAGGED = (Form(("mk", "kn"), (False, False), axes=2), Form(("km", "kn"), (True, False)), Form(("mk", "nk"), (False, True)),
-            Form(("km", "nk"), (True, True)))
+_FLAGGED = (Form(("mk", "kn"), (False, False), axes=2), Form(("km", "kn"), (True, False)),
+            Form(("mk", "nk"), (False, True)), Form(("km", "nk"), (True, True)))
 _BATCH_FLAGGED = tuple(Form(tuple("b" + o for o in form.operands), form.statics) for form in _FLAGGED)
 _ALONG = _forms(("ab",), statics=((0, False), (1, False), (1, True)))
 
 MEANINGS = (
-    Meaning("MatMulExt matmul", np.matmul, (*_forms(("mk", "kn"), axes=2), *_forms(("bmk", "kn"), ("bmk", "bkn"))), MATMUL, 2),
+    Meaning("MatMulExt matmul", np.matmul, (*_forms(("mk", "kn"), axes=2), *_forms(("bmk", "kn"), ("bmk", "bkn"))),
+            MATMUL, 2),
     Meaning("MatMul", _flags, _FLAGGED, MATMUL, 2),
     Meaning("BatchMatMulExt bmm", np.matmul, _forms(("bmk", "bkn"), axes=2), MATMUL, 2),
     Meaning("BatchMatMul", _flags, _BATCH_FLAGGED, MATMUL, 2),

@@ -11,7 +11,7 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
-"""A pytest plugin: the checkout's unit tests run on stand-ins where its framework is missing (`-p pytest_stand_ins`)."""
+"""A pytest plugin, `-p pytest_stand_ins`: unit tests of a checkout run on stand-ins where its framework is missing."""
 import json
 import os
 

@@ -41,8 +41,8 @@ _DTYPES = {name: np.dtype(name) for name in ("bool", "int8", "int32", "int64", "
 class Tensor(np.ndarray):
     """A local tensor: an array with the few methods that frameworks add."""
 
-    def __new__(cls, value=(), *_, **__):
-        return np.asarray(value).view(cls)
+    def __new__(cls, *args, **_):
+        return np.asarray(args[0] if args else ()).view(cls)
 
     def numel(self) -> int:
         """Number of elements."""
@@ -202,8 +202,8 @@ def missing_frameworks() -> tuple:
 
 def parents(modules) -> tuple:
     """The packages above some modules, outermost first."""
-    names = {".".join(parts[:count]) for parts in (name.split(".") for name in modules) for count in range(1, len(parts))}
-    return tuple(sorted(names))
+    paths = [name.split(".") for name in modules]
+    return tuple(sorted({".".join(path[:count]) for path in paths for count in range(1, len(path))}))
 
 
 def forget() -> None:

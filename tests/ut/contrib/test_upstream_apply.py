@@ -21,8 +21,10 @@ import pytest
 
 from contrib import render
 from contrib.apply import apply, plan
+from contrib.audit import FORGETS
 from contrib.checkout import CLASSES, Checkout, Refused
 from contrib.codemod import transform
+from contrib.detect import detect
 from contrib.gate_units import run_units
 from tests.ut.contrib import synthetic
 from tests.ut.contrib.checkout_fixtures import MATMUL, YEAR, edited, fresh, pristine
@@ -46,7 +48,8 @@ def test_edit_adds_seven_lines_and_takes_none(shape):
     Expectation: an import, five decorators on infer_layout and one on get_expand_impl; every old line is there in order
     """
     before, after = (raw.decode().splitlines() for raw in changed(shape))
-    assert (before[0], after[0]) == ("# Copyright 2025 The Example Authors", "# Copyright 2025-2026 The Example Authors")
+    assert before[0] == "# Copyright 2025 The Example Authors"
+    assert after[0] == "# Copyright 2025-2026 The Example Authors"
     decorator = render.DECORATOR[VARIANTS[shape]]
     added = list(after[1:])
     for line in before[1:]:
@@ -118,7 +121,7 @@ def test_licence_years(old, year, new):
     assert render.with_year(text, year) == text.replace(f"Copyright {old} A", f"Copyright {new} A")
 
 
-@pytest.mark.parametrize("shape", synthetic.SHAPES)
+@pytest.mark.parametrize("shape", ["legacy", "propagating"])
 def test_added_files_are_new_this_year_narrow_and_valid(shape):
     """
     Feature: contrib apply
@@ -147,6 +150,18 @@ def test_helper_follows_the_convention():
     assert "def infer_with_partial(self, cache_values)" in texts["three-phase"]
     assert "from hyper_parallel.core.layout import Layout" in texts["legacy"]
     assert ["_without_partial" in texts[shape] for shape in synthetic.SHAPES] == [True, True, True, False]
+
+
+def test_rules_that_keep_sums_and_forget_means_are_made_to_inherit(tmp_path):
+    """
+    Feature: contrib apply
+    Description: rules that keep a pending sum and forget a pending mean
+    Expectation: they count as propagating, and are not relied on: the helper inherits
+    """
+    checkout = edited(fresh("propagating", tmp_path), MATMUL, ("if op is not None:", "if op == 'sum':"))
+    assert detect(checkout).propagates
+    change = plan(checkout, YEAR)
+    assert change.variant == render.INHERIT and FORGETS in change.causes
 
 
 def test_dirty_tree_is_refused_and_left_alone(tmp_path):

@@ -15,14 +15,16 @@
 from __future__ import annotations
 
 import functools
+import sys
 
 import numpy as np
 import pytest
 
 from contrib import audit as audits
+from contrib.apply import apply
 from contrib.audit import BIAS_COUNT, BIAS_PENDING, CROSS, FORGETS, NONLINEAR, OTHER, audit
 from contrib.audit_report import counterexample, tell
-from contrib.checkout import Refused
+from contrib.checkout import Checkout, Refused
 from contrib.child import meanings
 from contrib.gate_units import affected
 from tests.ut.contrib import synthetic
@@ -112,7 +114,8 @@ def test_other_operations_are_audited_through_the_registry():
     assert "Mystery" in tell(report, "audit")
 
 
-WRONG_CUTS = ("out_layout = _template(x_layout)(*x_map[:-1], w_map[-1])", "out_layout = _template(x_layout)(*x_map[:-1], x_map[0])")
+WRONG_CUTS = ("out_layout = _template(x_layout)(*x_map[:-1], w_map[-1])",
+              "out_layout = _template(x_layout)(*x_map[:-1], x_map[0])")
 
 
 def test_wrong_cuts_are_found_without_any_partial(tmp_path):
@@ -139,6 +142,23 @@ def test_rule_that_cannot_be_judged_is_not_clean(tmp_path):
     outcome = outcome_of(report, "Dense")
     assert (outcome.accepted, outcome.wrong) == (0, 0) and not report.matmul_clean
     assert "No call of Dense could be judged" in tell(report, "audit")
+
+
+def test_labels_that_could_not_be_judged_are_not_clean(tmp_path):
+    """
+    Feature: contrib audit
+    Description: fixed rules, whose local implementation cannot be made here for a linear layer with a bias
+    Expectation: no label is false, and the report is not clean but says why
+    """
+    checkout = fresh("legacy", tmp_path)
+    apply(checkout)
+    text = checkout.read(MATMUL).replace("    @counts_bias_once\n", "").replace(
+        "scale = 1\n", "scale = 1\n        if bias_layout is not None:\n            raise RuntimeError('no device')\n")
+    (checkout.root / MATMUL).write_text(text, encoding="utf-8")
+    report = audit(Checkout(checkout.root), ["Dense"])
+    outcome = outcome_of(report, "Dense")
+    assert outcome.accepted and not report.matmul_clean
+    assert set(outcome.unjudged) == {"RuntimeError: no device"} and "no device" in tell(report, "audit")
 
 
 def test_unknown_operation_is_refused():
@@ -177,6 +197,45 @@ def test_a_division_of_the_bias_is_sound_and_a_full_one_is_not(tmp_path):
     assert not sharded[0] and sharded[1]
 
 
+FRAMEWORK = """import numpy as np
+
+
+class Tensor(np.ndarray):
+    def masked_fill(self, mask, value):
+        return np.where(mask, value, self).view(Tensor)
+
+    def isfinite(self):
+        return np.isfinite(self)
+
+
+def from_numpy(array):
+    return array.view(Tensor)
+"""
+PROCESS_GROUP = """def get_rank(group=None):
+    raise RuntimeError("no process group")
+"""
+
+
+def test_installed_framework_is_used_and_asked_for_no_process_group(tmp_path):
+    """
+    Feature: contrib audit
+    Description: an interpreter that has the checkout's framework, without a process group; fixed rules
+    Expectation: the framework does not stand in, each rank is played, and every label is true
+    """
+    package = tmp_path / "site" / "torch"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(FRAMEWORK, encoding="utf-8")
+    (package / "distributed.py").write_text(PROCESS_GROUP, encoding="utf-8")
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={package.parent} exec {sys.executable} "$@"\n', encoding="utf-8")
+    python.chmod(0o755)
+    checkout = fresh("propagating", tmp_path)
+    apply(checkout)
+    report = audit(Checkout(checkout.root), ["Dense"], python=str(python))
+    assert "torch" not in report.stood_in and report.matmul_clean
+    assert outcome_of(report, "Dense").accepted > 100
+
+
 def test_the_same_files_are_audited_once(monkeypatch):
     """
     Feature: contrib audit
@@ -196,4 +255,4 @@ def test_affected_tests_are_those_that_name_a_changed_module():
     """
     checkout = pristine("legacy")
     assert affected(checkout, [MATMUL]) == ["tests/mindspore/ut/parallel_ops_infer/test_parallel_matmul.py"]
-    assert affected(checkout, ["hyper_parallel/core/shard/ops/parallel_gather.py"]) == []
+    assert not affected(checkout, ["hyper_parallel/core/shard/ops/parallel_gather.py"])

@@ -75,9 +75,9 @@ def test_refusing_and_keeping_rules_are_told_apart(tmp_path):
     Description: one class rejects Partial inputs, the others forget them
     Expectation: the one refuses, and the checkout does not count as propagating
     """
+    line = "x_layout, w_layout, bias_layout = cache_values\n        x_map"
     checkout = edited(fresh("mixed", tmp_path), MATMUL, (
-        "x_layout, w_layout, bias_layout = cache_values\n        x_map",
-        "self._check_partial_inputs(cache_values)\n        x_layout, w_layout, bias_layout = cache_values\n        x_map"))
+        line, f"self._check_partial_inputs(cache_values)\n        {line}"))
     found = detect(checkout)
     assert (found.pending_x["Dense"], found.pending_x["MatMul"], found.propagates) == (REFUSES, FORGETS, False)
 
@@ -129,7 +129,7 @@ def test_matmul_file_is_found_by_its_classes(tmp_path):
 
 UNMATCHED = (
     ("class MatMulDistributedOp(", "class MatmulOp(", "no class MatMulDistributedOp"),
-    ("    def get_expand_impl(self, func, output_layout, layouts, extra_args)", "    def expand(self, func)", "get_expand_impl 0"),
+    ("def get_expand_impl(self, func, output_layout, layouts, extra_args)", "def expand(self)", "get_expand_impl 0"),
     ("layouts, extra_args=None", "layouts, extra, more", "takes .self, layouts, extra, more"),
     ("layouts, extra_args=None", "*layouts", r"takes .self, \*layouts"),
     ("from hyper_parallel.core.layout import Layout", "import hyper_parallel", "does not import Layout"),

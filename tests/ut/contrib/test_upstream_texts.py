@@ -122,7 +122,7 @@ def test_template_of_the_older_form():
     """
     body = fill(pristine("legacy"), CONTENT)
     parts = [part.strip() for part in body.text.split("**")]
-    assert parts[2::2] == ["Fixes #12", "WHY", "WHAT", "TESTS"] and body.open_boxes == []
+    assert parts[2::2] == ["Fixes #12", "WHY", "WHAT", "TESTS"] and not body.open_boxes
 
 
 def test_without_template_everything_is_there(tmp_path):
