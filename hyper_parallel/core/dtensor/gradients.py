@@ -25,6 +25,7 @@ from hyper_parallel.core.dtensor.assembly import implied_gradient_layout
 from hyper_parallel.core.dtensor.convention import SINGLE_LOSS, gradient_convention
 from hyper_parallel.core.dtensor.dtensor import DTensor
 from hyper_parallel.core.dtensor.dtensor_base import values_of, wrap, wrap_shared
+from hyper_parallel.errors import LayoutError
 from hyper_parallel.platform.platform import current_platform
 
 
@@ -44,6 +45,11 @@ def _labelled(source, values: list):
     """A gradient with the layout that the tensor it belongs to implies."""
     if isinstance(source, DTensor):
         spec = source._spec
+        for own, value in zip(values_of(source), values):
+            if tuple(own.shape) != tuple(value.shape):
+                raise LayoutError(f"The framework gave a gradient of shape {tuple(value.shape)} for a part of shape "
+                                  f"{tuple(own.shape)}. Some operation's backward is wrong for local shapes like these: "
+                                  f"please report the program.")
         return wrap(values, gradient_layout(spec.layout).spec(spec.shape))
     return values[0] if len(values) == 1 else tuple(values)
 

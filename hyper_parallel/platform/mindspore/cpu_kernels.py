@@ -26,11 +26,10 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from mindspore import mint
-
 from hyper_parallel.platform.mindspore import (cpu_kernels_attention, cpu_kernels_inplace, cpu_kernels_matmul,
                                                cpu_kernels_movement, cpu_kernels_norm, cpu_kernels_pointwise,
                                                cpu_kernels_random, cpu_kernels_reduce)
+from hyper_parallel.platform.mindspore.cpu_kernels_matmul import matmul_of_batches
 
 __all__ = ["SUBSTITUTES", "substitute"]
 
@@ -59,6 +58,6 @@ def substitute(name: str, shapes: tuple = ()):
         >>> substitute("MatMulExt") is None
         True
     """
-    if name == "MatMulExt" and len(shapes) == 2 and all(len(s) == 3 and s[0] == 1 for s in shapes):
-        return mint.bmm  # matmul's backward raises for some products of two batches of one
+    if name == "MatMulExt" and any(len(shape) > 2 for shape in shapes) and any(1 in shape[:-1] for shape in shapes):
+        return matmul_of_batches
     return SUBSTITUTES.get(name)

@@ -14,6 +14,7 @@
 """Products: vectors, matrices and their affine forms, through the matrix product that the CPU build has."""
 from __future__ import annotations
 
+import numpy as np
 from mindspore import mint
 
 from hyper_parallel.platform.mindspore.cpu_kernels_common import contract, like, scaled, sum_over
@@ -59,6 +60,21 @@ def baddbmm(x, batch1, batch2, beta=1, alpha=1):
 def addbmm(x, batch1, batch2, beta=1, alpha=1):
     """beta * x + alpha times the sum over batches of batch1 @ batch2."""
     return _affine(x, like(sum_over(contract(batch1, batch2), 0), x), beta, alpha)
+
+
+def matmul_of_batches(x, w):
+    """matmul where a dimension before the last is 1: the framework's own backward raises or is of a wrong shape there."""
+    rows = x if x.ndim > 1 else mint.reshape(x, (1, -1))
+    columns = w if w.ndim > 1 else mint.reshape(w, (-1, 1))
+    if columns.ndim == 2:
+        product = mint.matmul(mint.reshape(rows, (-1, rows.shape[-1])), columns)
+    else:
+        batch = np.broadcast_shapes(rows.shape[:-2], columns.shape[:-2])
+        flat = [mint.reshape(mint.broadcast_to(t, batch + tuple(t.shape[-2:])), (-1, *t.shape[-2:]))
+                for t in (rows, columns)]
+        product = mint.bmm(*flat)
+    kept = tuple(x.shape[-2:-1]) + tuple(w.shape[-1:] if w.ndim > 1 else ())
+    return mint.reshape(product, np.broadcast_shapes(x.shape[:-2], w.shape[:-2]) + kept)
 
 
 TABLE = {
