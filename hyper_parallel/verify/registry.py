@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Callable
 
 _FAMILIES = ("matmul", "elementwise", "unary", "reduce", "sort", "movement", "index", "lookup", "scatter", "nn", "cast",
-             "inplace", "random", "special", "loss")
+             "inplace", "random", "special", "loss", "fused")
 _TABLE: dict = {}
 
 

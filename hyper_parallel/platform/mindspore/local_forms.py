@@ -22,7 +22,7 @@ import mindspore
 from mindspore import mint, ops
 
 from hyper_parallel.core.shard.ops.dtypes import dtype_name
-from hyper_parallel.platform.mindspore import lookup_forms, loss_forms, random_forms
+from hyper_parallel.platform.mindspore import attention_forms, lookup_forms, loss_forms, random_forms
 
 
 def mean(values: dict, dims: tuple, keepdim: bool, dtype, count: int):
@@ -72,5 +72,5 @@ def _framework_dtype(dtype):
     return getattr(mindspore, "bool_" if name == "bool" else name)
 
 
-FORMS = {"mean": mean, "reshape": reshape, "zeros_like": zeros_like, "new_zeros": new_zeros, **lookup_forms.FORMS,
+FORMS = {"mean": mean, "reshape": reshape, "zeros_like": zeros_like, "new_zeros": new_zeros, **attention_forms.FORMS, **lookup_forms.FORMS,
          **loss_forms.FORMS, **random_forms.FORMS}

@@ -157,7 +157,43 @@ SPECIAL = {
     "softshrink": (lambda x: F.softshrink(x, 2.0), lambda x: np.sign(x) * np.maximum(np.abs(x) - 2, 0), X),
     "hardshrink": (lambda x: F.hardshrink(x, 2.0), lambda x: np.where(np.abs(x) > 2, x, 0), X),
 }
-CALLS = {**LOOKUPS, **SCATTERS, **RANDOM, **LOSSES, **SPECIAL}
+
+
+def _attention(layout, heads, **options):
+    return lambda q, k, v, *mask: ms.ops.flash_attention_score(q, k, v, heads, input_layout=layout, scalar_value=0.5,
+                                                               attn_mask=mask[0] if mask else None, **options)
+
+
+def _stepped(name, *numbers):
+    """A step of an optimizer on copies, so that the operands stay; the parameter afterwards."""
+    def step(p, *rest):
+        p = p.copy()
+        states = [r.copy() for r in rest[:-1]]
+        getattr(ms.ops, name)()(p, *numbers[0](states, rest[-1]))
+        return p
+
+    return step
+
+
+def _softmax_attention(q, k, v, mask=False):
+    scores = np.where(mask, -1e30, np.einsum("bnsd,bntd->bnst", q, k) * 0.5)
+    powers = np.exp(scores - scores.max(-1, keepdims=True))
+    return np.einsum("bnst,bntd->bnsd", powers / powers.sum(-1, keepdims=True), v)
+
+
+Q, K, V4 = _ints(2, 6, 3, 2) / 6, _ints(2, 6, 5, 2) / 6, _ints(2, 6, 5, 2)
+Q3, K3, V3 = _ints(2, 3, 12) / 6, _ints(2, 5, 12) / 6, _ints(2, 5, 12)
+FUSED = {
+    "flash BNSD": (_attention("BNSD", 6), _softmax_attention, Q, K, V4),
+    "flash BSH": (_attention("BSH", 6), None, Q3, K3, V3),
+    "flash shared": (_attention("BNSD", 6), None, Q, K[:, :1].copy(), V4[:, :1].copy()),
+    "flash causal": (_attention("BNSD", 6, sparse_mode=2), None, Q, K, V4),
+    "momentum": (_stepped("ApplyMomentum", lambda s, g: (s[0], 0.5, g, 0.5)),
+                 lambda p, a, g: p - 0.5 * (0.5 * a + g), X, Z, X[::-1].copy()),
+    "adam weight decay": (_stepped("AdamWeightDecay", lambda s, g: (*s, 0.5, 0.5, 0.75, 0.125, 0.25, g)), None,
+                          X, Z, np.abs(Z), X[::-1].copy()),
+}
+CALLS = {**LOOKUPS, **SCATTERS, **RANDOM, **LOSSES, **SPECIAL, **FUSED}
 
 
 def _placements(array) -> list:
