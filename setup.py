@@ -19,9 +19,9 @@ from setuptools import find_packages, setup
 
 ROOT = pathlib.Path(__file__).resolve().parent
 
-RUN = ["numpy<2", "mindspore>=2.10,<2.11"]
+RUN = ["numpy<2", "mindspore>=2.10,<2.11", "pyyaml>=6"]
 TEST = ["pytest>=8,<10", "pytest-xdist>=3.6", "pytest-cov>=6", "hypothesis>=6.100", "psutil>=5.9", "rich>=13",
-        "libcst>=1.5", "pyyaml>=6"]
+        "libcst>=1.5"]
 DEV = ["nox>=2025.2.9", "pre-commit>=4"]
 PLOT = ["matplotlib>=3.8"]
 

@@ -126,7 +126,7 @@ def _report(kind: str, program, number: int) -> None:
     print(f"\n===== seed {number}: {kind}", flush=True)
     try:
         from hypothesis import find
-        program = find(programs((program.mesh,)), lambda p: failure(p) == kind, settings=profile(2000))
+        program = find(programs((program.mesh,)), lambda p: failure(p) == kind, settings=profile(500))
     except Exception as error:  # pylint: disable=broad-exception-caught  # not found again: show the first one
         print(f"not shrunk ({type(error).__name__})")
     print(program.source(), flush=True)

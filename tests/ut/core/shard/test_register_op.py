@@ -13,6 +13,8 @@
 # limitations under the License.
 """Operations that users add: by declaration, verified or not, and from a directory of YAML files."""
 import os
+import pathlib
+import re
 import subprocess
 import sys
 import textwrap
@@ -25,6 +27,7 @@ from hyper_parallel import (
     DFunction, Layout, LayoutError, Partial, PartialError, Replicate, Shard, UnsupportedOpError, VerificationError, denote,
     distribute_tensor, init_device_mesh, register_op, simulate, value_and_grad,
 )
+from hyper_parallel.core.shard._op_dispatch import dispatch_named
 from hyper_parallel.core.shard.ops import yaml_registry
 from hyper_parallel.core.shard.ops.parallel_ops import DistributedOp
 from hyper_parallel.core.shard.ops.parallel_ops_register import _OPS, get_distributed_op, registered_ops
@@ -319,8 +322,7 @@ def test_an_operation_of_the_framework_runs_once_it_is_declared():
     with simulate(2):
         mesh = init_device_mesh("cpu", (2,))
         x, y = distribute_tensor(a, mesh, [Shard(0)]), distribute_tensor(b, mesh, [Replicate()])
-        if get_distributed_op("Ger") is not None:
-            pytest.skip("ops.ger has a built-in rule now: use another operation without one")
+        _OPS.pop("Ger", None)  # as long as nobody has declared it
         with pytest.raises(UnsupportedOpError, match="Ger has no distributed rule"):
             ops.ger(x, y)
         register_op("Ger", signature="m,n->mn", linear="multilinear", verify=True, reference=np.outer)
@@ -364,6 +366,23 @@ def test_a_function_of_the_users_own_runs_under_its_declaration():
         value, (gx, gw) = value_and_grad(lambda x, w: Weighted.apply(x, w).sum(), (0, 1))(*args)
         assert value.item() == (a * b).sum() and np.array_equal(_value(gx), b) and np.array_equal(_value(gw), a)
         assert np.array_equal(Weighted.apply(Tensor(a), Tensor(b)).asnumpy(), a * b)
+
+
+def test_the_examples_of_the_guide_run():
+    """
+    Feature: docs/custom_ops.md.
+    Description: its Python blocks, in order, in one namespace; then a call of the programmed operation.
+    Expectation: the declared names have rules, and the programmed one gives the layout and value that it says.
+    """
+    guide = pathlib.Path(__file__).parents[4] / "docs" / "custom_ops.md"
+    names: dict = {}
+    for block in re.findall(r"```python\n(.*?)```", guide.read_text(encoding="utf-8"), re.DOTALL):
+        exec(block, names)  # pylint: disable=exec-used
+    assert all(get_distributed_op(n) is not None for n in ("Ger", "MyPower", "MyWeighted", "MyScale"))
+    with simulate(2):
+        x = distribute_tensor(np.array([1.0, 2.0, 4.0], "float32"), init_device_mesh("cpu", (2,)), [Shard(0)])
+        out = dispatch_named("MyScale", lambda local, factor: local * factor, x, 3.0)
+        assert out.placements == (Shard(0),) and _value(out).tolist() == [3.0, 6.0, 12.0]
 
 
 # -- YAML directories ------------------------------------------------------------------------------------------------
