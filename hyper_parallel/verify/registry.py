@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from typing import Callable
 
 _FAMILIES = ("matmul", "elementwise", "unary", "reduce", "sort", "movement", "index", "lookup", "scatter", "nn", "cast",
-             "inplace", "random", "special", "loss", "fused")
+             "inplace", "random", "special", "loss", "fused",
+             "convolution")
 _TABLE: dict = {}
 
 

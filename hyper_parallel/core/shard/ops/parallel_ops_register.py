@@ -21,7 +21,7 @@ from hyper_parallel.core.shard.ops.yaml_registry import load_listed_ops
 _OPS: dict = {}
 _FAMILIES = ("matmul", "elementwise", "inplace", "reduce", "transpose", "reshape", "expand", "concat", "split", "index",
              "gather", "lookup", "scatter", "sort", "activation", "cast", "create", "random", "special",
-             "loss", "attention", "optimizer")
+             "loss", "attention", "optimizer", "convolution")
 _STATE = {"loaded": False}
 _TOLD: list = []
 
