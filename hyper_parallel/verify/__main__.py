@@ -21,6 +21,7 @@ import pathlib
 import sys
 
 from hyper_parallel.errors import HyperParallelError
+from hyper_parallel.verify.coverage import markdown
 from hyper_parallel.verify.meshes import parse_mesh
 from hyper_parallel.verify.render import render_html, render_text
 from hyper_parallel.verify.runner import verify
@@ -35,6 +36,8 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--mesh", action="append", metavar="SHAPE", help="2, 3 or 2x2; may be given several times")
     made.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the report as JSON")
     made.add_argument("--html", type=pathlib.Path, metavar="FILE", help="write the report as one HTML page")
+    made.add_argument("--coverage", type=pathlib.Path, metavar="FILE",
+                      help="write the table operation x placement as markdown, and check nothing")
     made.add_argument("--fast", action="store_true", help="one mesh, one size class, sampled pairs: half a minute")
     made.add_argument("--jobs", type=int, metavar="N", help="processes; default: one per core, at most two")
     made.add_argument("--quiet", action="store_true", help="no progress line")
@@ -44,6 +47,9 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments=None) -> int:
     """Run the verifier; 0 when every row is exact and nothing is left unchecked."""
     options = parser().parse_args(arguments)
+    if options.coverage:
+        options.coverage.write_text(markdown(), encoding="utf-8")
+        return 0
     budget = FAST if options.fast else FULL
     try:
         if options.mesh:
