@@ -13,8 +13,8 @@
 # limitations under the License.
 """`register_op`: a new operation declared in one call, with no knowledge of what is inside.
 
-The declaration says which letter every dimension carries, how letters that vanish are reduced, and what the operation is
-to an operand that is still to be reduced. Layouts, conversions and gradients follow from that, as for built-in operations.
+The declaration says which letter every dimension carries, how letters that vanish are reduced, and what the operation
+is to an operand that is still to be reduced. Layouts, conversions and gradients follow, as for built-in operations.
 """
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def register_op(name: str, *, signature: str, linear="nonlinear", params: str | 
 
     Args:
         name: the framework's name of the operation, as refusals of an unregistered one show it.
-        signature: a letter per dimension, as in einsum: "mk,kn->mn". "..." stands for any number of leading dimensions,
-            which broadcast; a digit is a dimension of that size, which is never cut ("ab->a1"). Several results are
-            separated by commas.
-        linear: what the operation is to an operand that is still to be reduced. "nonlinear" refuses it. "linear": linear
-            in the first operand; "additive": a sum of its operands; "multilinear": a product, linear in each operand;
-            "increasing", "decreasing": monotone in every operand alike; "movement": elements are moved, never combined.
-            Or a function of the static parameters (a dict) that gives one of these words.
+        signature: a letter per dimension, as in einsum: "mk,kn->mn". "..." stands for any number of leading
+            dimensions, which broadcast; a digit is a dimension of that size, which is never cut ("ab->a1"). Several results
+            are separated by commas.
+        linear: what the operation is to an operand that is still to be reduced. "nonlinear" refuses it. "linear":
+            linear in the first operand; "additive": a sum of its operands; "multilinear": a product, linear in each
+            operand; "increasing", "decreasing": monotone in every operand alike; "movement": elements are moved, never
+            combined. Or a function of the static parameters (a dict) that gives one of these words.
         params: the parameters in the call's order: "x:t w:t scale=1.0", ":t" for a tensor, "=" for a default. Default:
             one tensor per operand, named input, other, third, fourth.
         terms: the operation is a sum of these products of operands, each linear in its factors, in place of `linear`:
@@ -97,7 +97,8 @@ def register_op(name: str, *, signature: str, linear="nonlinear", params: str | 
         raise LayoutError(f"{name} is a built-in operation, whose rule is verified. Pass override=True to replace it.")
     notation = parse_signature(name, signature)
     facts = _Facts(name, notation, parse_params(params or _tensor_params(name, len(notation.inputs))), linear, terms,
-                   dict(reduces or {}), unshardable, tuple(no_grad), (joint,) if isinstance(joint, str) else tuple(joint))
+                   dict(reduces or {}), unshardable, tuple(no_grad),
+                   (joint,) if isinstance(joint, str) else tuple(joint))
     declaration = Declaration(name, facts.params, facts.bind)
     report = _verified(declaration, facts, reference, patterns, approximate) if verify else None
     op = UserOp(declaration)
@@ -139,9 +140,10 @@ class _Facts:
         if not callable(self.linear):
             self._known_class(self.linear)
         for letter, op in self.reduces.items():
-            if op not in _IDENTITIES or letter not in notation.letters or all(letter in out for out in notation.outputs):
-                raise LayoutError(f"{name}: reduces={{{letter!r}: {op!r}}} must name a letter that vanishes, and one of "
-                                  f"{', '.join(_IDENTITIES)}.")
+            kept = all(letter in dims for dims in notation.outputs)
+            if op not in _IDENTITIES or letter not in notation.letters or kept:
+                raise LayoutError(f"{name}: reduces={{{letter!r}: {op!r}}} must name a letter that vanishes, and one "
+                                  f"of {', '.join(_IDENTITIES)}.")
         if len(set(self.reduces.values())) > 1:
             raise LayoutError(f"{name}: all letters that vanish must be reduced alike. Got {self.reduces}.")
         unknown = [c for c in self.unshardable if c not in notation.letters]
@@ -221,7 +223,8 @@ def _verified(declaration: Declaration, facts: _Facts, reference, patterns, appr
         raise VerificationError(f"{declaration.name} is not registered: its declaration is unsound.\n"
                                 f"{report.wrong[0].message}")
     if report.problems:
-        raise VerificationError(f"{declaration.name} is not registered: it could not be checked on {report.problems[0]}")
+        raise VerificationError(f"{declaration.name} is not registered: it could not be checked on "
+                                f"{report.problems[0]}")
     _check_no_grad(declaration, facts, meaning)
     if not report.gradients:
         logger.warning("%s: no gradient was checked: its reference has none, or uses numpy functions without a known "
@@ -238,5 +241,5 @@ def _check_no_grad(declaration: Declaration, facts: _Facts, meaning) -> None:
         problem = Problem(declaration, meaning, pattern, Setting(mesh_of((2,)), sizes_for(pattern, (2,), "even")))
         for i in problem.signature.no_grad if problem.has_gradients else ():
             if problem.gradients[i] is not None and np.any(problem.gradients[i]):
-                raise VerificationError(f"{declaration.name} is not registered: no_grad names operand {i}, which has a "
-                                        f"gradient: for {pattern} it is\n{problem.gradients[i]}")
+                raise VerificationError(f"{declaration.name} is not registered: no_grad names operand {i}, which has "
+                                        f"a gradient: for {pattern} it is\n{problem.gradients[i]}")

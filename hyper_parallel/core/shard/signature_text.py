@@ -70,8 +70,8 @@ class Notation:
         own = len(dims) - (_DOTS in dims)
         count = len(operand.shape) - own
         if count < 0 or (count and _DOTS not in dims):
-            raise LayoutError(f"{self.name}: a tensor of shape {operand.shape} does not fit {''.join(dims)!r} of its signature "
-                              f"{self.text!r}.")
+            raise LayoutError(f"{self.name}: a tensor of shape {operand.shape} does not fit {''.join(dims)!r} of its "
+                              f"signature {self.text!r}.")
         return tuple(operand.shape[:count])
 
     def _measure(self, dims: tuple, operand: Operand, sizes: dict) -> None:
@@ -79,12 +79,14 @@ class Notation:
         for c, size in zip(own, operand.shape[len(operand.shape) - len(own):]):
             wanted = int(c) if c.isdigit() else sizes.setdefault(c, size)
             if wanted != size and operand.exact:
-                raise LayoutError(f"{self.name}: {c!r} of its signature {self.text!r} stands for sizes {wanted} and {size}.")
+                raise LayoutError(f"{self.name}: {c!r} of its signature {self.text!r} stands for sizes {wanted} and "
+                                  f"{size}.")
 
     def _sized(self, dims: tuple, sizes: dict) -> tuple:
         missing = [c for c in dims if c != _DOTS and not c.isdigit() and c not in sizes]
         if missing:
-            raise LayoutError(f"{self.name}: the size of {missing[0]!r} is known from an operand that the call leaves out.")
+            raise LayoutError(f"{self.name}: the size of {missing[0]!r} is known from an operand that the call leaves "
+                              f"out.")
         return tuple(int(c) if c.isdigit() else sizes[c] for c in dims if c != _DOTS)
 
 
@@ -133,7 +135,8 @@ def parse_signature(name: str, text: str) -> Notation:
     inputs, outputs = (tuple(_dims(name, text, part) for part in side.split(",")) for side in (left, right))
     known = {c for dims in inputs for c in dims}
     for c in {c for dims in outputs for c in dims if not c.isdigit()} - known:
-        raise LayoutError(f"{name}: {c!r} of a result is in no operand of {text!r}. A new dimension is a digit, its size.")
+        raise LayoutError(f"{name}: {c!r} of a result is in no operand of {text!r}. A new dimension is a digit, its "
+                          f"size.")
     return Notation(name, text, inputs, outputs)
 
 
@@ -145,7 +148,7 @@ def _dims(name: str, text: str, part: str) -> tuple:
 
 
 def default_patterns(notation: Notation, names, domains) -> list:
-    """Argument patterns that cover a signature: without leading dimensions, with one, and with every kind of broadcast.
+    """Argument patterns that cover a signature: without leading dimensions, with some, with every kind of broadcast.
 
     Args:
         notation: the signature.

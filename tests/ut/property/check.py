@@ -26,8 +26,8 @@ import numpy as np
 from mindspore import Tensor, mint
 
 from hyper_parallel import (
-    DTensor, LayoutError, Replicate, denote, implicit_redistribution, init_device_mesh, set_gradient_convention, simulate,
-    value_and_grad,
+    DTensor, LayoutError, Replicate, denote, implicit_redistribution, init_device_mesh, set_gradient_convention,
+    simulate, value_and_grad,
 )
 from hyper_parallel.verify.tape import Tracked, vjp
 from tests.ut.property.operations import NUMPY, OPERATIONS
@@ -57,8 +57,8 @@ class Tally:
     gaps: int = 0
 
     def __str__(self):
-        return (f"{self.chains} chains, {self.steps} operations, {sum(self.refusals.values())} refusals rewritten, {self.exact} "
-                f"chains exact, {self.gradients} with gradients, {self.gaps} met a known gap of a kernel")
+        return (f"{self.chains} chains, {self.steps} operations, {sum(self.refusals.values())} refusals rewritten, "
+                f"{self.exact} chains exact, {self.gradients} with gradients, {self.gaps} met a known gap of a kernel")
 
 
 TALLY = Tally()
@@ -137,7 +137,8 @@ class Run:
         """The leaves as DTensors."""
         dtype = "float32" if self.program.single else "float64"
         return [DTensor.from_local([Tensor(p.astype(dtype)) for p in leaf.parts(self.mesh)], self.mesh,
-                                   leaf.cut.on(self.mesh).placements, shape=leaf.shape) for leaf in self.program.leaves]
+                                   leaf.cut.on(self.mesh).placements, shape=leaf.shape)
+                for leaf in self.program.leaves]
 
     def loss(self, *leaves):
         """The program itself."""
@@ -224,7 +225,8 @@ def _compare_gradients(program: Program, grads, truth: Truth, count: int) -> Non
     for leaf, g, expected, size in zip(program.leaves, grads, truth.grads, truth.grad_sizes):
         found = _global(g, f"the gradient of {leaf.name}")
         if truth.differs(found, expected * count, size * count):
-            raise Wrong(f"the gradient of {leaf.name} is {g.layout.value} and denotes\n{found}\nright is\n{expected * count}")
+            raise Wrong(f"the gradient of {leaf.name} is {g.layout.value} and denotes\n{found}\n"
+                        f"right is\n{expected * count}")
 
 
 def _global(x, name: str) -> np.ndarray:

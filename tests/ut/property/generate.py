@@ -11,7 +11,7 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
-"""Strategies: random meshes, layouts and chains of operations. Everything is drawn through hypothesis, so it shrinks."""
+"""Strategies: random meshes, layouts and chains of operations, all drawn through hypothesis, so that they shrink."""
 from __future__ import annotations
 
 import numpy as np
@@ -57,10 +57,11 @@ class _Builder:
         return name
 
     def _cut(self, ndim: int, pending: bool) -> Cut:
-        """After the first leaf half are whole and some are cut like another one, or hardly any call would meet a rule."""
+        """After the first leaf half are whole and some cut like another one, or hardly any call would meet a rule."""
         axes = len(self.mesh)
         kind = self.draw(st.integers(0, 4)) if self.leaves else 4
-        alike = [leaf.cut for leaf in self.leaves if len(leaf.shape) == ndim and (pending or not any(leaf.cut.partial))]
+        alike = [leaf.cut for leaf in self.leaves
+                 if len(leaf.shape) == ndim and (pending or not any(leaf.cut.partial))]
         if kind < 2:
             return Cut(((),) * ndim, (None,) * axes)
         if kind < 4 and alike:

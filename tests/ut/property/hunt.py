@@ -56,7 +56,7 @@ def run(meshes, count: int, number: int, shrink: bool = True) -> None:
 
 @contextlib.contextmanager
 def recording_ends():
-    """An error inside a differentiated function leaves the framework recording; end that, or the next program suffers."""
+    """An error in a differentiated function leaves the framework recording; end that, or the next program suffers."""
     try:
         yield
     finally:
@@ -66,7 +66,7 @@ def recording_ends():
 
 
 def hunt(minutes: float, number: int, batch: int = 200) -> Counter:
-    """Check programs for some minutes, batch after batch; each kind of failure is shrunk and printed once, then counted.
+    """Check programs for some minutes, batch by batch; each kind of failure is shrunk and printed once, then counted.
 
     Args:
         minutes: how long.
@@ -85,7 +85,8 @@ def hunt(minutes: float, number: int, batch: int = 200) -> Counter:
                 _report(kind, program, number)
             found[kind] += 1
         number += 1
-        print(f"{(time.monotonic() - started) / 60:.1f} min, next seed {number}: {TALLY}; failures {dict(found)}", flush=True)
+        minutes_gone = (time.monotonic() - started) / 60
+        print(f"{minutes_gone:.1f} min, next seed {number}: {TALLY}; failures {dict(found)}", flush=True)
     return found
 
 

@@ -288,4 +288,5 @@ OPERATIONS = {
 }
 NAMES = tuple(OPERATIONS)
 # Those with most to go wrong are drawn twice as often.
-OFTEN = ("shift", "add", "sub", "mul", "where", "cat", "matmul", "linear", "linear_bias", "sum", "amax", "reshape", "permute")
+OFTEN = ("shift", "add", "sub", "mul", "where", "cat", "matmul", "linear", "linear_bias", "sum", "amax", "reshape",
+         "permute")

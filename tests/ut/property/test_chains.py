@@ -45,7 +45,7 @@ class TestOneAxis:
     def test_chains_of_operations_are_what_they_are_on_one_device(self, number):
         """
         Feature: soundness of whole programs.
-        Description: 100 random chains of up to 6 operations and a loss, uneven sizes, pending operands, redistributions.
+        Description: 100 chains of up to 6 operations and a loss: uneven sizes, pending operands, redistributions.
         Expectation: every value, denoted on its layout, and every gradient equal those of one device.
         """
         _chains(ONE_AXIS, number)

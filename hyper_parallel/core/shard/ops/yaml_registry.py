@@ -16,7 +16,7 @@
 A file maps operation names to entries; the entry `__default__` gives defaults for the others of its file:
     MyScale:
       distributed_op_class: MyScaleDistributedOp
-      distributed_op_file: my_scale          # module beside the built-in families, or on HYPER_PARALLEL_OPS_PYTHON_PATH
+      distributed_op_file: my_scale      # module beside the built-in families, or on HYPER_PARALLEL_OPS_PYTHON_PATH
       # or  distributed_op_module: my_package.parallel.my_scale
 """
 from __future__ import annotations
@@ -61,8 +61,8 @@ def read_directory(directory: pathlib.Path) -> dict:
         ValueError: for a missing directory, a malformed file or entry, or a name that is listed twice.
     """
     if not directory.is_dir():
-        raise ValueError(f"{DIRECTORY} names {directory}, which is no directory. Give an absolute path, or one relative to "
-                         f"{_CORE}; or unset it.")
+        raise ValueError(f"{DIRECTORY} names {directory}, which is no directory. Give an absolute path, or one "
+                         f"relative to {_CORE}; or unset it.")
     found: dict = {}
     for path in sorted(directory.glob("*.yaml")):
         for name, entry in _read_file(path).items():
@@ -107,8 +107,8 @@ def _checked(name: str, path: pathlib.Path, entry: dict) -> dict:
     if unknown:
         raise ValueError(f"{where} has unknown fields {unknown}. Known ones: {sorted(_FIELDS)}.")
     if entry.get("infer_layout_suffix"):
-        raise ValueError(f"{where} asks for infer_layout_suffix={entry['infer_layout_suffix']!r}, the older call with more "
-                         f"arguments. Give its class `preprocess`, which can hand infer_layout anything.")
+        raise ValueError(f"{where} asks for infer_layout_suffix={entry['infer_layout_suffix']!r}, the older call with "
+                         f"more arguments. Give its class `preprocess`, which can hand infer_layout anything.")
     if not entry.get("distributed_op_class"):
         raise ValueError(f"{where} needs distributed_op_class, the name of a DistributedOp subclass.")
     if bool(entry.get("distributed_op_file")) == bool(entry.get("distributed_op_module")):
@@ -121,12 +121,12 @@ def _distributed_class(name: str, path: pathlib.Path, entry: dict):
     module = _module(entry)
     if module is None:
         given = entry.get("distributed_op_module") or entry["distributed_op_file"]
-        raise ValueError(f"The entry {name} of {path} names the module {given!r}, which cannot be found. Put its directory on "
-                         f"{PYTHON_PATH}.")
+        raise ValueError(f"The entry {name} of {path} names the module {given!r}, which cannot be found. Put its "
+                         f"directory on {PYTHON_PATH}.")
     found = getattr(module, entry["distributed_op_class"], None)
     if not (isinstance(found, type) and issubclass(found, DistributedOp)):
-        raise ValueError(f"The entry {name} of {path}: {entry['distributed_op_class']} of {module.__name__} must be a subclass "
-                         f"of hyper_parallel.core.shard.ops.parallel_ops.DistributedOp. Got {found!r}.")
+        raise ValueError(f"The entry {name} of {path}: {entry['distributed_op_class']} of {module.__name__} must be a "
+                         f"subclass of hyper_parallel.core.shard.ops.parallel_ops.DistributedOp. Got {found!r}.")
     return found
 
 
