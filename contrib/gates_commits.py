@@ -75,5 +75,5 @@ def forbidden_words(root: Path) -> list[str]:
     for path in sorted((root / ".github" / "workflows").glob("*.y*ml")):
         text = path.read_text(encoding="utf-8")
         if "grep" in text:
-            words += [word.strip(" ()\\b") for match in _PATTERN.finditer(text) for word in match["words"].split("|")]
+            words += [word.replace("\\b", "").strip(" ()") for match in _PATTERN.finditer(text) for word in match["words"].split("|")]
     return words

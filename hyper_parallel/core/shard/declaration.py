@@ -151,6 +151,7 @@ class Bound:
         out_shapes: global shape per output.
         multi: True when the operation returns a tuple.
         localize: (place) -> {parameter: value} that replaces static arguments for the rank at that place.
+        sized: `localize` names sizes of the local parts, so the local operation must run on the parts as they are.
         kernel: (place) -> name and arguments of a local form other than the operation itself, or None.
         identity: value that fills an empty cut dimension before it is reduced.
     """
@@ -159,6 +160,7 @@ class Bound:
     out_shapes: tuple
     multi: bool = False
     localize: Callable | None = None
+    sized: bool = True
     kernel: Callable | None = None
     identity: object = 0
 

@@ -336,5 +336,5 @@ def empty_letters(plan: Plan, place: Place) -> Empty:
                 empty.add(letter)
     kept = {letter for letter in empty if letter not in sig.reduces}
     idle = tuple(i for i, dims in enumerate(sig.inputs) if kept and not kept & set(dims) and i not in sig.no_grad)
-    native = plan.bound.localize is not None or plan.declaration.inplace
+    native = (plan.bound.localize is not None and plan.bound.sized) or plan.declaration.inplace
     return Empty(frozenset() if native else frozenset(empty), idle)

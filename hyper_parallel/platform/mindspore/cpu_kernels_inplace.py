@@ -15,7 +15,7 @@
 from __future__ import annotations
 
 import numpy as np
-from mindspore import mint
+from mindspore import Tensor, mint
 from mindspore.common.api import _pynative_executor
 
 from hyper_parallel.errors import UnsupportedOpError
@@ -98,9 +98,29 @@ def in_place(function):
     return run
 
 
+def get_item(x, index):
+    """Basic indexing; slices with a step go by position, since the backward of a strided slice is wrong."""
+    items = index if isinstance(index, tuple) else (index,)
+    if not any(isinstance(i, slice) and i.step not in (None, 1) for i in items):
+        return x[index]
+    given = sum(1 for i in items if i is not None and i is not Ellipsis)
+    items = [j for i in items for j in ([slice(None)] * (x.ndim - given) if i is Ellipsis else [i])]
+    dim = 0
+    for position, item in enumerate(items):
+        if isinstance(item, slice) and item.step not in (None, 1):
+            rows = np.arange(x.shape[dim])[item].astype(np.int32)
+            x = x.index_select(dim, Tensor(rows))
+            items[position] = slice(None)
+        dim += item is not None
+    return x[tuple(items)]
+
+
 def set_item(x, index, value):
     """Assignment by index, refused where its gradient would be wrong."""
-    _check_target(x, *([value] if hasattr(value, "_requires_grad") else []))
+    operands = [value] if hasattr(value, "_requires_grad") else []
+    if x.size == 0:
+        return x.copy_(connected(full(x.shape, 0, x.dtype), x, *operands))  # the value's gradient must flow: as zero
+    _check_target(x, *operands)
     x[index] = value
     return x
 
@@ -155,7 +175,7 @@ def _fill_diagonal(x, fill_value, wrap=False):
 
 
 TABLE = {
-    "SetItem": set_item, "InplaceCopy": copy,
+    "SetItem": set_item, "GetItem": get_item, "InplaceCopy": copy,
     "InplaceAddExt": in_place(mint.add), "InplaceAddsExt": in_place(mint.add),
     "InplaceSubExt": in_place(mint.sub), "InplaceSubScalar": in_place(mint.sub),
     "InplaceMul": in_place(mint.mul), "InplaceMuls": in_place(mint.mul),

@@ -100,9 +100,9 @@ def test_every_name_is_in_a_table_of_this_file():
     """
     Feature: Table of CPU substitutes, completeness of the tests.
     Description: Compare the substitutes with the names that the tables here exercise.
-    Expectation: They agree; InplaceCopy and SetItem (no name of the framework) have tests of their own.
+    Expectation: They agree; InplaceCopy, GetItem and SetItem (no names of the framework) have tests of their own.
     """
-    assert set(SUBSTITUTES) == set(REAL) | set(RANDOM) | {"InplaceCopy", "SetItem"}
+    assert set(SUBSTITUTES) == set(REAL) | set(RANDOM) | {"InplaceCopy", "GetItem", "SetItem"}
     assert substitute("MatMulExt") is None
 
 

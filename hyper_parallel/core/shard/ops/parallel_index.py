@@ -158,7 +158,7 @@ def bind_getitem(call: Call) -> Bound:
     part = region(call.name, x.shape, call["index"])
     if part.gather is None:
         return Bound(pick_signature(call.name, part.x, part.out), (part.shape,),
-                     localize=lambda place: {"index": part.index})
+                     localize=lambda place: {"index": part.index}, sized=False)
     if any(item != slice(None) for item in part.index if not isinstance(item, Operand)):
         return Bound(pick_signature(call.name, part.x, part.out, part.gathered), (part.shape,))
     dim = next(d for d, item in enumerate(part.index) if isinstance(item, Operand))
