@@ -140,6 +140,26 @@ def coverage(session: nox.Session) -> None:
 
 
 @nox.session(venv_backend="none")
+def compat(session: nox.Session) -> None:
+    """Unit tests on every Python that MindSpore has wheels for (--mindspore VERSION); a missing one is "not run"."""
+    parser = argparse.ArgumentParser(prog="nox -s compat --")
+    parser.add_argument("--mindspore", default="2.10.*", help="version of MindSpore to install (default: 2.10.*)")
+    options, rest = parser.parse_known_args(session.posargs)
+    ran = []
+    for version in shared_env.PYTHONS:
+        python = shared_env.of_version(ROOT, version, options.mindspore, _run(session))
+        if python is None:
+            session.warn(f"not run: no Python {version} in PATH, or no MindSpore {options.mindspore} for it")
+            continue
+        session.run(python, "-m", "pytest", "-n", WORKERS, "--dist", "worksteal", *(rest or ["tests/ut"]),
+                    env=_paths(GLOG_v="4"), external=True)
+        ran.append(version)
+    if not ran:
+        session.error("no combination could be installed, so nothing is known: install Python 3.10, 3.11 or 3.12")
+    session.log(f"passed on Python {', '.join(ran)} with MindSpore {options.mindspore}")
+
+
+@nox.session(venv_backend="none")
 def verify(session: nox.Session) -> None:
     """The exact verifier over every registered rule (op names narrow it)."""
     _python(session, "-m", "hyper_parallel.verify", *session.posargs)

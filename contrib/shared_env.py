@@ -29,6 +29,7 @@ import sys
 
 OVERRIDE = "HYPER_PARALLEL_PYTHON"
 SUPPORTED = ((3, 10), (3, 13))
+PYTHONS = ("3.10", "3.11", "3.12")
 CANDIDATES = ("python3.11", "python3.12", "python3.10", "python3", "python")
 EXTRA = "test"
 
@@ -63,6 +64,34 @@ def _make(root: pathlib.Path, home: pathlib.Path, run) -> None:
     run(supported_python(), "-m", "venv", str(home))
     run(str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--editable",
         f"{root}[{EXTRA}]")
+
+
+def of_version(root: pathlib.Path, version: str, mindspore: str, run) -> str | None:
+    """The interpreter of an environment of its own for one Python and MindSpore version; None when it cannot be had.
+
+    Args:
+        root: the checkout, which is installed in place.
+        version: Python version, such as "3.12".
+        mindspore: MindSpore version or pattern, such as "2.10.*".
+        run: runs a command given as strings, and raises when it fails.
+    """
+    found = shutil.which(f"python{version}")
+    if not found or ".".join(map(str, _version(found))) != version:
+        return None
+    home = root / ".nox" / f"compat-{version}"
+    python, stamp = home / "bin" / "python", home / "installed.txt"
+    state = f"{hashlib.sha256((root / 'setup.py').read_bytes()).hexdigest()} {mindspore} {root}"
+    if stamp.exists() and stamp.read_text(encoding="utf-8") == state:
+        return str(python)
+    shutil.rmtree(home, ignore_errors=True)
+    home.parent.mkdir(exist_ok=True)
+    run(found, "-m", "venv", str(home))
+    install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", f"mindspore=={mindspore}",
+               "--editable", f"{root}[{EXTRA}]"]
+    if subprocess.run(install, check=False).returncode:
+        return None
+    stamp.write_text(state, encoding="utf-8")
+    return str(python)
 
 
 def _state(root: pathlib.Path) -> str:
