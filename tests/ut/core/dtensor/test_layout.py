@@ -213,10 +213,10 @@ def test_equality_looks_at_mesh_cuts_order_and_pending_ops():
     """
     pending = _template()("dp", "None")
     pending.set_partial_by_dev_axis("tp", "sum")
-    meaned = _template()("dp", "None")
-    meaned.set_partial_by_dev_axis("tp", "avg")
+    averaged = _template()("dp", "None")
+    averaged.set_partial_by_dev_axis("tp", "avg")
     different = [_template(), _template()("dp", "None"), _template()("None", "dp"), _template()("dp"), pending,
-                 meaned,
+                 averaged,
                  _template()(("dp", "cp")), _template()(("cp", "dp")), _template()(S(0), R, R),
                  _template((2, 3, 4), ("a", "b", "c"))("a", "None"), _template((2, 4, 3))("dp", "None")]
     for i, a in enumerate(different):

@@ -12,7 +12,6 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 """Remembered forms: a reduction and a varying replica are made once per recording and version, never used after."""
-import mindspore as ms
 import numpy as np
 import pytest
 from mindspore import Parameter, Tensor, mint
@@ -191,88 +190,6 @@ def test_evaluation_inside_a_recording_does_not_cut_gradients_off(mesh):
     assert np.array_equal(_value(value_and_grad(after)(_pending(mesh))[1]), 2 * SUM + 1)
 
 
-UPDATES = {
-    "+=": (lambda x: x.__iadd__(x), 2), "-=": (lambda x: x.__isub__(x * 3.0), -2),
-    "*=": (lambda x: x.__imul__(4.0), 4),
-    "/=": (lambda x: x.__itruediv__(2.0), 0.5), "add_": (lambda x: x.add_(x), 2), "sub_": (lambda x: x.sub_(x), 0),
-    "mul_": (lambda x: x.mul_(3.0), 3), "div_": (lambda x: x.div_(2.0), 0.5),
-    "copy_": (lambda x: x.copy_(x * 5.0), 5), "assign": (lambda x: ms.ops.assign(x, x * 6.0), 6),
-    "zero_": (lambda x: x.zero_(), 0),
-}
-
-
-@pytest.mark.parametrize("name", list(UPDATES))
-@pytest.mark.parametrize("recorded", [False, True])
-def test_an_update_is_seen_by_the_next_reduction(mesh, name, recorded):
-    """
-    Feature: memos and versions.
-    Description: reduce, update in place, reduce again; also with the reduction made inside a recording.
-    Expectation: the reduction of the new value, by a collective of its own.
-    """
-    x = _pending(mesh)
-    update, factor = UPDATES[name]
-    x.reduce_partial()
-    update(x)
-    with record_collectives() as log:
-        if recorded:
-            value, g = value_and_grad(lambda x: x.reduce_partial().sum())(x)
-            assert value.item() == factor * SUM.sum() and np.array_equal(_value(g), np.ones(3))
-        else:
-            assert np.array_equal(_value(x.reduce_partial()), factor * SUM)
-    assert _count(log, "forward") == ["all_reduce"]
-
-
-@pytest.mark.parametrize("name", ["+=", "*=", "copy_", "assign", "zero_", "mul_"])
-def test_a_change_of_the_result_does_not_reach_the_source(mesh, name):
-    """
-    Feature: memos and versions.
-    Description: the result of reduce_partial is changed in place, then the source is reduced again.
-    Expectation: the source's own sum; the changed result keeps its change on every rank.
-    """
-    x = _pending(mesh)
-    update, factor = UPDATES[name]
-    result = x.reduce_partial()
-    update(result)
-    assert np.array_equal(_value(x.reduce_partial()), SUM) and np.array_equal(x.full_tensor().asnumpy(), SUM)
-    assert np.array_equal(_value(result), factor * SUM) and np.array_equal(_value(x), SUM)
-
-
-def test_two_results_of_one_memo_do_not_share_a_change(mesh):
-    """
-    Feature: memos and versions.
-    Description: two reductions of one pending sum; one result is changed in place.
-    Expectation: the other result keeps the sum.
-    """
-    x = _pending(mesh)
-    one, two = x.reduce_partial(), x.reduce_partial()
-    one *= 10.0
-    assert np.array_equal(_value(one), 10 * SUM) and np.array_equal(_value(two), SUM)
-
-
-def test_a_change_of_the_whole_does_not_reach_the_source(mesh):
-    """
-    Feature: full_tensor.
-    Description: the plain tensor that full_tensor gives is changed in place, for every placement.
-    Expectation: the source keeps its value.
-    """
-    for x, want in ((_pending(mesh), SUM), (_put(mesh, SUM, R), SUM), (_put(mesh, SUM, S(0)), SUM)):
-        whole = x.full_tensor()
-        whole[0] = 99.0
-        assert np.array_equal(_value(x), want) and np.array_equal(x.full_tensor().asnumpy(), want)
-
-
-def test_a_change_of_a_part_does_not_reach_the_source(mesh):
-    """
-    Feature: to_local of a remembered reduction.
-    Description: the plain parts of a reduced sum are changed in place.
-    Expectation: the source's next reduction is its own sum.
-    """
-    x = _pending(mesh)
-    for part in x.reduce_partial().to_local():
-        part[0] = 99.0
-    assert np.array_equal(_value(x), SUM) and np.array_equal(_value(x.reduce_partial()), SUM)
-
-
 def test_new_data_of_a_parameter_is_seen(mesh):
     """
     Feature: memos of parameters.
@@ -413,3 +330,23 @@ def test_extremes_are_remembered_with_their_owners(mesh):
         owner = parts.argmax(0)
         assert np.array_equal(np.stack(g.numpy_locals()), np.stack([3.0 * (owner == c) for c in range(2)]))
         x.copy_(DTensor.from_local([Tensor(-parts[0]), Tensor(-parts[1])], mesh, [P("max")]))
+
+
+def test_one_real_rank_differentiates_the_same_tensors_again_and_again():
+    """
+    Feature: memos and recordings in a process.
+    Description: the same pending sum, replica and parameter differentiated three times, on a mesh of one rank.
+    Expectation: right gradients every time: nothing of a finished recording is used.
+    """
+    mesh = init_device_mesh("cpu", (1,), mesh_dim_names=("tp",), init_backend=False)
+    x = DTensor.from_local(Tensor(SUM), mesh, [P()])
+    r, w = _put(mesh, X, R), Parameter(_put(mesh, W, S(1)), name="w")
+
+    def loss(x, r):
+        return (x.reduce_partial() * x.reduce_partial()).sum() + (mint.matmul(r, w) + mint.matmul(r, w)).sum()
+
+    ones = np.ones((2, 4), "float32")
+    for _ in range(3):
+        _, ((gx, gr), (gw,)) = value_and_grad(loss, (0, 1), [w])(x, r)
+        assert np.array_equal(_value(gx), 2 * SUM) and np.array_equal(_value(gr), 2 * ones @ W.T)
+        assert np.array_equal(_value(gw), 2 * X.T @ ones)
