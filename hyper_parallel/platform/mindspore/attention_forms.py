@@ -15,6 +15,7 @@
 from __future__ import annotations
 
 from mindspore import mint
+from mindspore.ops.auto_generate.gen_ops_prim import FlashAttentionScore
 
 from hyper_parallel.platform.mindspore.lookup_forms import nothing
 from hyper_parallel.platform.platform import current_platform
@@ -42,8 +43,6 @@ def attention(values: dict, heads: int, rows: tuple):
 
 def _kernel():
     """The accelerator's kernel, called with the canonical values in order."""
-    from mindspore.ops.auto_generate.gen_ops_prim import FlashAttentionScore
-
     def run(*values):
         *tensors, heads, keep, scale, before, after, precise, layout, sparse = values
         layout = LAYOUTS[layout] if isinstance(layout, int) else layout

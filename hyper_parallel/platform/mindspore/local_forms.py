@@ -72,5 +72,5 @@ def _framework_dtype(dtype):
     return getattr(mindspore, "bool_" if name == "bool" else name)
 
 
-FORMS = {"mean": mean, "reshape": reshape, "zeros_like": zeros_like, "new_zeros": new_zeros, **attention_forms.FORMS, **lookup_forms.FORMS,
-         **loss_forms.FORMS, **random_forms.FORMS}
+FORMS = {"mean": mean, "reshape": reshape, "zeros_like": zeros_like, "new_zeros": new_zeros,
+         **attention_forms.FORMS, **lookup_forms.FORMS, **loss_forms.FORMS, **random_forms.FORMS}

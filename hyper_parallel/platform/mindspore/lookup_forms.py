@@ -11,7 +11,7 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
-"""Local forms of lookups and writes on a rank that holds a part of the rows: its own rows, zeros for the rows of other ranks.
+"""Local forms of lookups and writes on a rank that holds a part of the rows: zeros for the rows of other ranks.
 
 Zeros are written, never multiplied (inf * 0 is nan), and a rank without rows keeps the path of the gradient, because a
 boundary upstream may hold a collective that every rank has to reach.

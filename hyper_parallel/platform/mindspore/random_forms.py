@@ -37,7 +37,8 @@ def _normal(mean, std, seed, offset):
 
 
 def _channels(x, p, training=True, inplace=False, seed=0, offset=0):
-    """x with whole channels dropped."""
+    """x with whole channels dropped; the rule refuses `inplace`."""
+    del inplace
     if not training or p == 0:
         return x
     shape = x.shape[:2] + (1,) * (x.ndim - 2)

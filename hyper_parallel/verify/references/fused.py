@@ -157,13 +157,15 @@ _QKV = {0: "query=bt4/unit key=bt4/unit value=bt4/unit", 1: "query=b432/unit key
         2: "query=tb4/unit key=tb4/unit value=tb4/unit"}
 _SMALL = {"_sizes": {"t": 2}, "scale_value": 0.5}
 reference("FlashAttentionScore", attention,
-          Pattern(_QKV[0], input_layout=0, head_num=2, **_SMALL), Pattern(_QKV[2], input_layout=2, head_num=4, **_SMALL),
+          Pattern(_QKV[0], input_layout=0, head_num=2, **_SMALL),
+          Pattern(_QKV[2], input_layout=2, head_num=4, **_SMALL),
           Pattern(_QKV[1], input_layout=1, head_num=4, **_SMALL),
           Pattern("query=b6t2/unit key=b6t2/unit value=b6t2/unit", input_layout=1, head_num=6, **_SMALL),
           Pattern("query=b342/unit key=b222/unit value=b222/unit", input_layout=3, head_num=4, **_SMALL),
           Pattern(_QKV[1] + " attn_mask=32/rarely", input_layout=1, head_num=4, _degenerate=True, **_SMALL),
           Pattern(_QKV[1] + " attn_mask=b132/rarely", input_layout=1, head_num=4, _degenerate=True, **_SMALL),
-          Pattern(_QKV[1] + " attn_mask=32/bool", input_layout=1, head_num=4, sparse_mode=2, _degenerate=True, **_SMALL),
+          Pattern(_QKV[1] + " attn_mask=32/bool", input_layout=1, head_num=4, sparse_mode=2, _degenerate=True,
+                  **_SMALL),
           Pattern(_QKV[0], input_layout=0, head_num=2, keep_prob=0.5, _refused=True, **_SMALL),
           Pattern(_QKV[0], input_layout=4, head_num=2, _refused=True, **_SMALL), approximate=True)
 reference("RotaryPositionEmbedding", rotary, Pattern("input=ab4 cos=b4/factor sin=b4/factor"),
@@ -180,8 +182,9 @@ reference("MoeTokenPermute", permuted, Pattern("input=ah indices=a2/index(3)", _
 reference("MoeTokenUnpermute", unpermuted, Pattern("input=6h sorted_indices=6/pick(6) probs=32/factor"),
           Pattern("input=6h sorted_indices=6/pick(6)"))
 _ADAM = {"lr": 0.5, "beta1": 0.5, "beta2": 0.75, "decay": 0.25}
-reference("AdamW", adam, Pattern("input=ab/unit exp_avg=ab/unit exp_avg_sq=ab/probability max_exp_avg_sq=ab/probability "
-                                 "grad=ab/unit step=./natural", eps=1e-8, **_ADAM, _degenerate=True), differentiable=False)
+reference("AdamW", adam,
+          Pattern("input=ab/unit exp_avg=ab/unit exp_avg_sq=ab/probability max_exp_avg_sq=ab/probability grad=ab/unit "
+                  "step=./natural", eps=1e-8, **_ADAM, _degenerate=True), differentiable=False)
 reference("AdamWeightDecay", weight_decay_adam,
           Pattern("input=ab/unit m=ab/unit v=ab/probability grad=ab/unit", epsilon=1e-8, **_ADAM, _degenerate=True),
           differentiable=False)

@@ -35,8 +35,8 @@ def _smooth(v: dict):
     return np.where(small, error * error * (0.5 / beta), np.abs(error) - 0.5 * beta)
 
 
-def _weighted(loss, v: dict):
-    return loss if v["weight"] is None else loss * v["weight"]
+def _weighted(value, v: dict):
+    return value if v["weight"] is None else value * v["weight"]
 
 
 def _binary(v: dict):

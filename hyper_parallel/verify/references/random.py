@@ -82,7 +82,8 @@ for _name, _x in (("FuncDropoutExt", "ab"), ("Dropout2dExt", "ab2")):
     reference(_name, _whole(_name), _pattern(f"input={_x}", p=0.5), _pattern(f"input={_x}", p=0.75),
               _pattern(f"input={_x}", p=0.0, _degenerate=True),
               _pattern(f"input={_x}", p=0.5, training=False, _degenerate=True),
-              _pattern(f"input={_x}", p=0.5, inplace=True, _refused=True), _pattern(f"input={_x}", p=2.0, _refused=True))
+              _pattern(f"input={_x}", p=0.5, inplace=True, _refused=True),
+              _pattern(f"input={_x}", p=2.0, _refused=True))
 for _name, _statics in {"InplaceNormal": {"mean": 1.0, "std": 2.0}, "InplaceUniform": {"from_": -1.0, "to": 3.0},
                         "InplaceRandom": {"from_": 2, "to": 9}, "InplaceExponential": {"lambd": 0.5},
                         "InplaceBernoulliScalar": {"p": 0.25}, "RandLikeExt": {}, "RandnLike": {},

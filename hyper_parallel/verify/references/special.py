@@ -21,6 +21,7 @@ import numpy as np
 from hyper_parallel.verify.pattern import Pattern
 from hyper_parallel.verify.references import matmul as products
 from hyper_parallel.verify.references import unary
+from hyper_parallel.verify.references.unary import _tanh_gelu, _tanh_gelu_slope
 from hyper_parallel.verify.registry import reference
 from hyper_parallel.verify.tape import elementwise, plain
 
@@ -87,8 +88,9 @@ def shrunk(x, bound: float, soft: bool):
 _TWO = (Pattern("input=ab/digit"), Pattern("input=ab/digit", dim=0), Pattern("input=ab/digit", dim=(1,), keepdim=True))
 _DIM = (Pattern("input=nb/distinct", _sizes={"n": 5}, dim=0),
         Pattern("input=bn/distinct", _sizes={"n": 4}, dim=-1, keepdim=True))
-reference("EqualExt", lambda v: np.asarray(np.array_equal(v["input"], v["other"])), 
-          Pattern("input=ab/bool other=ab/bool", _degenerate=True), Pattern("input=ab/int other=ab/int", _degenerate=True),
+reference("EqualExt", lambda v: np.asarray(np.array_equal(v["input"], v["other"])),
+          Pattern("input=ab/bool other=ab/bool", _degenerate=True),
+          Pattern("input=ab/int other=ab/int", _degenerate=True),
           Pattern("input=ab/index(1) other=ab/index(1)", _degenerate=True), Pattern("input=./bool other=./bool"))
 reference("HistcExt", histogram, Pattern("input=ab/digit", bins=4, min=-4, max=4, _grad=False),
           Pattern("input=ab/digit", bins=3, _grad=False))
@@ -99,12 +101,14 @@ reference("MedianExt", lambda v: np.reshape(np.take(np.sort(np.ravel(v["input"])
 reference("MedianDim", kth(lambda v, n: (n - 1) // 2), *_DIM)
 reference("Kthvalue", kth(lambda v, n: v["k"] - 1), Pattern("input=nb/distinct", _sizes={"n": 5}, dim=0, k=2))
 reference("Nansum", lambda v: np.asarray(np.nansum(v["input"], _axis(v), keepdims=bool(v["keepdim"]))),
-          Pattern("input=ab/quarter"), Pattern("input=ab/quarter", dim=0), Pattern("input=ab/quarter", dim=1, keepdim=True),
+          Pattern("input=ab/quarter"), Pattern("input=ab/quarter", dim=0),
+          Pattern("input=ab/quarter", dim=1, keepdim=True),
           differentiable=False)
 reference("NanToNum", nan_to_num, Pattern("input=ab/special", nan=1.0, posinf=3.0, neginf=-3.0, _grad=False),
           Pattern("input=ab"))
 reference("DiagExt", lambda v: np.diag(v["input"], v["diagonal"]), Pattern("input=a"), Pattern("input=ab", diagonal=1))
-reference("Addbmm", addbmm, Pattern("input=mn mat1=bmk mat2=bkn"), Pattern("input=1n mat1=bmk mat2=bkn", alpha=2, beta=-1))
+reference("Addbmm", addbmm, Pattern("input=mn mat1=bmk mat2=bkn"),
+          Pattern("input=1n mat1=bmk mat2=bkn", alpha=2, beta=-1))
 reference("InplaceAddmm", products.added, Pattern("input=mn mat1=mk mat2=kn"))
 reference("PReLU", prelu, Pattern("input=ab weight=b"), Pattern("input=abc weight=1"))
 reference("SearchSorted", lambda v: np.searchsorted(np.sort(v["sorted"]), v["values"]),
@@ -120,7 +124,7 @@ reference("SoftShrink", lambda v: shrunk(v["input"], v["lambd"], True), Pattern(
 reference("BincountExt RepeatInterleaveTensor", None, Pattern("input=a", _refused=True))
 _celu = elementwise(lambda a: a if a > 0 else math.expm1(a), lambda g, o, a: g * np.where(a > 0, 1.0, o + 1))
 _logit = elementwise(lambda a: math.log(a / (1 - a)), lambda g, o, a: g / (a * (1 - a)))
-_gelu = elementwise(unary._tanh_gelu, lambda g, o, a: g * np.vectorize(unary._tanh_gelu_slope, otypes=[float])(a, o))
+_gelu = elementwise(_tanh_gelu, lambda g, o, a: g * np.vectorize(_tanh_gelu_slope, otypes=[float])(a, o))
 reference("InplaceElu CeLU", lambda v: _celu(v["input"]), Pattern("input=ab/unit"))
 reference("Logit", lambda v: _logit(v["input"]), Pattern("input=ab/probability"))
 reference("NpuGelu", lambda v: _gelu(v["input"]), Pattern("input=ab"))

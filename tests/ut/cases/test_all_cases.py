@@ -31,7 +31,7 @@ for _group in GROUPS:
 REFUSED_CASES = {
     "C60": "a pending sum and a pending maximum in one layout: the value would depend on the order of reduction",
     "C74": "a scattered write into a cut dimension: no rank knows the rows of the others",
-    "C93": "cross entropy has no rule yet; the same loss by reductions of the shards is right",
+    "C93": "cross entropy of a cut vocabulary communicates; the same loss by reductions of the shards is right",
     "C119": "operands on two meshes", "C120": "a plain tensor next to a distributed one",
     "C122": "placements that fit no tensor", "C144": "a stack of norms on two meshes; over whole values it is right",
 }

@@ -14,7 +14,8 @@
 """Fused attention, rotary embedding, fused norms, products of groups of rows.
 
 Attention, one mesh axis; q, k, v -> result (b: batch, n: heads, s: positions of q; those of k and v are whole):
-    S(b), S(b), S(b) -> S(b)    S(n), S(n), S(n) -> S(n)    S(s), R, R -> S(s), where no mask depends on the position in q
+    S(b), S(b), S(b) -> S(b)    S(n), S(n), S(n) -> S(n)
+    S(s), R, R -> S(s), where no mask depends on the position in q
 Heads are cut in whole groups: every key head stays with the query heads that share it.
 Grouped products: columns of the weights pass, a cut contraction gives P(sum); rows and groups must be whole, because
 `group_list` counts rows of the whole tensor.
@@ -209,10 +210,12 @@ declare("AddLayerNormV2", "input:t other:t weight:t bias:t epsilon=1e-05 additio
 declare("GroupNorm", "input:t num_groups weight:t=None bias:t=None eps=1e-05", bind_group_norm,
         optional_plain=frozenset(("weight", "bias")))
 _LISTS = "input:t weight:t bias=None scale=None offset=None antiquant_scale=None antiquant_offset=None"
-declare("GroupedMatmul", _LISTS + " group_list:t=None split_item=0 group_type=-1 transpose_a=False transpose_b=False",
+declare("GroupedMatmul", _LISTS + " group_list:t=None split_item=0 group_type=-1 transpose_a=False "
+        "transpose_b=False",
         bind_grouped_matmul)
 declare("GroupedMatmulV4", _LISTS + " pre_token_scale=None group_list:t=None activation_input=None "
-        "activation_quant_scale=None activation_quant_offset=None split_item=0 group_type=-1 group_list_type=0 act_type=0 "
-        "output_dtype=None", bind_grouped_matmul)
+        "activation_quant_scale=None activation_quant_offset=None split_item=0 group_type=-1 group_list_type=0 "
+        "act_type=0 output_dtype=None", bind_grouped_matmul)
 declare("MoeTokenPermute", "input:t indices:t num_out_tokens=None padded_mode=False", bind_permuted)
-declare("MoeTokenUnpermute", "input:t sorted_indices:t probs:t=None padded_mode=False restore_shape=None", bind_unpermuted)
+declare("MoeTokenUnpermute", "input:t sorted_indices:t probs:t=None padded_mode=False restore_shape=None",
+        bind_unpermuted)

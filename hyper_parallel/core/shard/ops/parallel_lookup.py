@@ -17,14 +17,14 @@ One mesh axis; table, ids -> result (v: the dimension looked up in, w: any other
     S(w), R -> S(w)    R, S(i) -> S(i), the table becomes varying    P(op), R -> P(op): elements are only copied
     S(v), R -> P(sum)  every rank looks up the ids of its own rows and contributes zeros for the others, because
                        table[id] = sum_c (table_c[id - begin_c] if id is a row of c, else 0)
-Ids and `padding_idx` count in the whole dimension. Of booleans the shards combine by "or", P(max). A gradient reaches the
-shard that holds the row.
+Ids and `padding_idx` count in the whole dimension. Of booleans the shards combine by "or", P(max). A gradient
+reaches the shard that holds the row.
 """
 from __future__ import annotations
 
 import functools
 
-from hyper_parallel.core.shard.declaration import Bound, Call, Operand, letters, normal_dim
+from hyper_parallel.core.shard.declaration import Bound, Call, letters, normal_dim
 from hyper_parallel.core.shard.ops.parallel_ops import declare
 from hyper_parallel.core.shard.rules import Signature
 from hyper_parallel.errors import LayoutError

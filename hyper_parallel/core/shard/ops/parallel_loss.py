@@ -44,7 +44,8 @@ def reduction_of(call: Call) -> str:
 @functools.lru_cache(maxsize=1024)
 def loss_signature(name: str, inputs: tuple, names: tuple, reduced: bool) -> Signature:
     """An elementwise loss, summed over every dimension or not at all."""
-    return Signature(name, inputs, ((),) if reduced else (names,), reduces=dict.fromkeys(names, "sum") if reduced else {})
+    return Signature(name, inputs, ((),) if reduced else (names,),
+                     reduces=dict.fromkeys(names, "sum") if reduced else {})
 
 
 def elementwise(*params: str):

@@ -177,8 +177,8 @@ def _stepped(name, *numbers):
 
 def _softmax_attention(q, k, v, mask=False):
     scores = np.where(mask, -1e30, np.einsum("bnsd,bntd->bnst", q, k) * 0.5)
-    powers = np.exp(scores - scores.max(-1, keepdims=True))
-    return np.einsum("bnst,bntd->bnsd", powers / powers.sum(-1, keepdims=True), v)
+    powers = np.exp(scores - np.max(scores, -1, keepdims=True))
+    return np.einsum("bnst,bntd->bnsd", powers / np.sum(powers, -1, keepdims=True), v)
 
 
 Q, K, V4 = _ints(2, 6, 3, 2) / 6, _ints(2, 6, 5, 2) / 6, _ints(2, 6, 5, 2)

@@ -295,7 +295,7 @@ def _array_in(index):
 def _shard(pick, x, index, dim, begin, size):
     """Rows [begin, begin + length) of x, moved to where they belong, among zeros."""
     index = np.where(index < 0, index + size, index)
-    count = max(begin + x.shape[dim], index.max(initial=0) + 1)
+    count = max(begin + x.shape[dim], np.max(index, initial=0) + 1)
     whole = np.zeros(x.shape[:dim] + (count,) + x.shape[dim + 1:], x.dtype)
     whole[(slice(None),) * dim + (slice(begin, begin + x.shape[dim]),)] = x
     return pick(whole, index, dim)

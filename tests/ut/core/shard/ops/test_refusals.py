@@ -72,7 +72,8 @@ CUT = [
      r"Dimension 0 of operand 1 and dimension 1 of operand 0 are the same"),
     (Case("AddExt", input=X, other=Y), ("S0", "S1"), "are the same dimension"),
     (Case("Concat", tensors=[X, Y]), ("S0", "S0"), WHOLE),
-    (Case("Embedding", input=whole(3, high=5), weight=X, max_norm=1.0), ("R", "S0"), r"Dimension 0 of operand 1 must be whole"),
+    (Case("Embedding", input=whole(3, high=5), weight=X, max_norm=1.0), ("R", "S0"),
+     r"Dimension 0 of operand 1 must be whole"),
     (Case("InplaceCopy", input=X, other=Y), ("S0", "R"), "are the same dimension"),
 ]
 
