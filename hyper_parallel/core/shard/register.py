@@ -54,8 +54,8 @@ def register_op(name: str, *, signature: str, linear="nonlinear", params: str | 
     Args:
         name: the framework's name of the operation, as refusals of an unregistered one show it.
         signature: a letter per dimension, as in einsum: "mk,kn->mn". "..." stands for any number of leading
-            dimensions, which broadcast; a digit is a dimension of that size, which is never cut ("ab->a1"). Several results
-            are separated by commas.
+            dimensions, which broadcast; a digit is a dimension of that size, which is never cut ("ab->a1"). Several
+            results are separated by commas.
         linear: what the operation is to an operand that is still to be reduced. "nonlinear" refuses it. "linear":
             linear in the first operand; "additive": a sum of its operands; "multilinear": a product, linear in each
             operand; "increasing", "decreasing": monotone in every operand alike; "movement": elements are moved, never
