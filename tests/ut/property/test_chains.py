@@ -19,6 +19,7 @@ import pytest
 
 from hyper_parallel import denote
 from hyper_parallel.core.shard import rules
+from hyper_parallel.core.shard._op_dispatch import dispatcher
 from hyper_parallel.core.shard.rules import Convert
 from hyper_parallel.verify.meshes import mesh_of
 from tests.ut.property import hunt
@@ -103,6 +104,15 @@ FAULTS = {
 }
 
 
+@pytest.fixture(name="unplanned")
+def _unplanned():
+    """No plan made under a wrong rule outlives it, and none made before hides it."""
+    dispatcher.clear()
+    yield
+    dispatcher.clear()
+
+
+@pytest.mark.usefixtures("unplanned")
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_is_found(monkeypatch, fault):
     """
