@@ -232,8 +232,7 @@ OPERATIONS = {
     "mul": Operation("{x} * {y}", "{x} * {y}", partners=(broadcast,)),
     "div": Operation("{x} / {y}", "{x} / {y}", "{x} * {y}", partners=(broadcast,), factor=True, fraction=True),
     # products
-    # MindSpore 2.10's own gradient of a batched matmul is wrong for some sizes of 1: at most two dimensions here.
-    "matmul": Operation("mint.matmul({x}, {y})", "{x} @ {y}", fits=ranks(1, 2), partners=(columns,)),
+    "matmul": Operation("mint.matmul({x}, {y})", "{x} @ {y}", fits=_ANY, partners=(columns,)),
     "bmm": Operation("mint.bmm({x}, {y})", "{x} @ {y}", fits=ranks(3, 3), partners=(batch,)),
     "linear": Operation("F.linear({x}, {y})", "{x} @ np.transpose({y})", fits=_ANY, partners=(weight,)),
     "linear_bias": Operation("F.linear({x}, {y}, {z})", "{x} @ np.transpose({y}) + {z}", fits=_MATRIX,
@@ -277,7 +276,7 @@ OPERATIONS = {
                          ties="np.any({x} == {y})"),
     # rounded
     "clamp": Operation("mint.clamp({x}, -1.375, 2.625)", "np.minimum(np.maximum({x}, -1.375), 2.625)", "{x} + 3",
-                       fraction=True),
+                       fraction=True, ties="np.any(({x} == -1.375) | ({x} == 2.625))"),
     "tanh": Operation("mint.tanh({x})", "tanh({x})", "{x} + 1", exact=False, coarse=True),
     "sigmoid": Operation("mint.sigmoid({x})", "sigmoid({x})", "{x} + 1", exact=False, coarse=True),
     "silu": Operation("F.silu({x})", "{x} * sigmoid({x})", "2 * {x}", exact=False, coarse=True),

@@ -32,12 +32,10 @@ ONE_AXIS, TWO_AXES, THREE_AXES = ((2,), (3,), (4,)), ((2, 2), (1, 2), (2, 1), (2
 
 
 def _chains(meshes, number: int) -> None:
-    before = (TALLY.chains, TALLY.gaps)
+    before = TALLY.chains
     hunt.run(meshes, CHAINS, number)
-    checked, gaps = TALLY.chains - before[0], TALLY.gaps - before[1]
     # hypothesis stops early only when a space is exhausted, which this one is not
-    assert checked + gaps >= CHAINS
-    assert gaps <= CHAINS // 10
+    assert TALLY.chains - before >= CHAINS
 
 
 class TestOneAxis:
