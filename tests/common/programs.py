@@ -12,11 +12,18 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 """Programs that run alike on real processes and on simulated ranks: from whole arrays and a mesh to named DTensors."""
+
 import numpy as np
-from mindspore import Parameter, mint
+from mindspore import Parameter, Tensor, mint
 
 from hyper_parallel import (
-    DTensor, Partial, Replicate, Shard, distribute_tensor, full, value_and_grad,
+    DTensor,
+    Partial,
+    Replicate,
+    Shard,
+    distribute_tensor,
+    full,
+    value_and_grad,
 )
 from hyper_parallel.platform.platform import current_platform
 
@@ -35,7 +42,6 @@ def put(mesh, array, *placements):
 
 def addends(mesh, shape, seed, op="sum"):
     """A tensor pending on the first axis, whose addends differ from rank to rank."""
-    from mindspore import Tensor
     ranks = current_platform().positions(mesh)
     parts = [Tensor(ints(seed + 31 * mesh.coordinate_of(r)[0], *shape)) for r in ranks]
     placements = [Partial(op)] + [Replicate()] * (mesh.ndim - 1)
@@ -69,7 +75,7 @@ def column_then_row(mesh):
 def data_parallel(mesh):
     """A batch cut by rows, unevenly, against a replicated weight; the mean of the squares."""
     x, w = put(mesh, ints(0, 7, 4), Shard(0)), put(mesh, ints(1, 4, 3))
-    value, (gx, gw) = value_and_grad(lambda x, w: (lambda y: (y * y).sum())(mint.matmul(x, w)), (0, 1))(x, w)
+    value, (gx, gw) = value_and_grad(lambda x, w: mint.square(mint.matmul(x, w)).sum(), (0, 1))(x, w)
     return {"loss": value, "gx": gx, "gw": gw}
 
 
@@ -84,8 +90,14 @@ def redistributions(mesh):
     """Through shards, replicas and pending sums and back, with sizes that divide nothing."""
     x = put(mesh, ints(0, 5, 7), Shard(0))
     rest = [Replicate()] * (mesh.ndim - 1)
-    steps = [[Shard(1), *rest], [Partial(), *rest], [Shard(0), *rest], [Replicate(), *rest], [Partial("max"), *rest],
-             [Replicate(), *rest]]
+    steps = [
+        [Shard(1), *rest],
+        [Partial(), *rest],
+        [Shard(0), *rest],
+        [Replicate(), *rest],
+        [Partial("max"), *rest],
+        [Replicate(), *rest],
+    ]
     out = {}
     for i, placements in enumerate(steps):
         x = x.redistribute(mesh, placements)
@@ -122,7 +134,9 @@ def parameters(mesh):
     w, v = Parameter(put(mesh, ints(0, 8, 4), Shard(0)), name="w"), Parameter(put(mesh, ints(1, 4, 2)), name="v")
     x = put(mesh, ints(2, 3, 8), Shard(1))
     for _ in range(2):
-        _, (gw, gv) = value_and_grad(lambda x: mint.matmul(mint.matmul(x, w).reduce_partial(), v).sum(), None, [w, v])(x)
+        _, (gw, gv) = value_and_grad(
+            lambda x: mint.matmul(mint.matmul(x, w).reduce_partial(), v).sum(), None, [w, v]
+        )(x)
         w -= gw
         v -= gv
     return {"w": w, "v": v, "gw": gw, "gv": gv}
@@ -136,7 +150,16 @@ def made_from_nothing(mesh):
     return {"ones": ones, "pending": pending.reduce_partial(), "soft": soft, "silu": F.silu(ones)}
 
 
-EXACT = (lora_chain, column_then_row, data_parallel, pending_arithmetic, redistributions, extremes, means, in_place,
-         parameters)
+EXACT = (
+    lora_chain,
+    column_then_row,
+    data_parallel,
+    pending_arithmetic,
+    redistributions,
+    extremes,
+    means,
+    in_place,
+    parameters,
+)
 ROUNDED = (made_from_nothing,)
 PROGRAMS = {program.__name__: program for program in EXACT + ROUNDED}

@@ -48,8 +48,8 @@ def _labelled(source, values: list):
         for own, value in zip(values_of(source), values):
             if tuple(own.shape) != tuple(value.shape):
                 raise LayoutError(f"The framework gave a gradient of shape {tuple(value.shape)} for a part of shape "
-                                  f"{tuple(own.shape)}. Some operation's backward is wrong for local shapes like these: "
-                                  f"please report the program.")
+                                  f"{tuple(own.shape)}. Some operation's backward is wrong for local shapes like "
+                                  f"these: please report the program.")
         return wrap(values, gradient_layout(spec.layout).spec(spec.shape))
     return values[0] if len(values) == 1 else tuple(values)
 

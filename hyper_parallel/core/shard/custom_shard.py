@@ -29,8 +29,8 @@ from hyper_parallel.platform.platform import current_platform
 def custom_shard(func, device_mesh, out_placements, in_placements=None, redistribute_inputs=True):
     """A function of DTensors that runs `func` on their local tensors.
 
-    A replicated input that meets sharded or pending inputs or outputs becomes varying, so that its gradient is complete;
-    inside, gradients are the framework's own on local tensors.
+    A replicated input that meets sharded or pending inputs or outputs becomes varying, so that its gradient is
+    complete; inside, gradients are the framework's own on local tensors.
 
     Args:
         func: function of local tensors.
@@ -75,17 +75,19 @@ class _Values(list):
 
 def _busy(mesh, *given) -> list:
     """Mesh axes on which some placements shard or leave pending."""
-    axes = set()
-    for places in given:
-        if isinstance(places, Placement) and mesh.ndim == 1 and not places.is_replicate():
-            axes.add(0)
-        elif isinstance(places, (tuple, list)) and places and all(isinstance(p, Placement) for p in places):
-            axes.update(axis for axis, p in enumerate(places) if not p.is_replicate())
-        elif isinstance(places, (tuple, list)) and any(isinstance(p, str) and p != "None" for p in places):
-            axes.update(a for a, dim in enumerate(layout_from(mesh, places, len(places)).axis_dim) if dim is not None)
-        elif isinstance(places, (tuple, list)):
-            axes.update(_busy(mesh, *places))
-    return sorted(axes)
+    return sorted({axis for places in given for axis in _busy_in(mesh, places)})
+
+
+def _busy_in(mesh, places) -> list:
+    if isinstance(places, Placement):
+        places = (places,)
+    if not isinstance(places, (tuple, list)):
+        return []
+    if places and all(isinstance(p, Placement) for p in places):
+        return [axis for axis, p in enumerate(places) if not p.is_replicate()]
+    if any(isinstance(p, str) for p in places):
+        return [a for a, dim in enumerate(layout_from(mesh, places, len(places)).axis_dim) if dim is not None]
+    return _busy(mesh, *places)
 
 
 def _inputs(args, in_placements, mesh, redistribute: bool, out_placements) -> list:

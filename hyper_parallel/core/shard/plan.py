@@ -329,12 +329,14 @@ def empty_letters(plan: Plan, place: Place) -> Empty:
     A reduced letter of global size 0 counts where its reduction has a value, which is the sum.
     """
     sig = plan.bound.signature
-    empty = set()
-    for i, (dims, spec) in enumerate(zip(sig.inputs, place.inputs)):
-        for letter, size, local in zip(dims, spec.shape, place.in_shape(i)):
-            if letter is not None and not local and (size or sig.reduces.get(letter, "sum") == "sum"):
-                empty.add(letter)
-    kept = {letter for letter in empty if letter not in sig.reduces}
-    idle = tuple(i for i, dims in enumerate(sig.inputs) if kept and not kept & set(dims) and i not in sig.no_grad)
+    empty = {letter for i, (dims, spec) in enumerate(zip(sig.inputs, place.inputs))
+             for letter, size, local in zip(dims, spec.shape, place.in_shape(i))
+             if letter is not None and not local and (size or sig.reduces.get(letter, "sum") == "sum")}
     native = (plan.bound.localize is not None and plan.bound.sized) or plan.declaration.inplace
-    return Empty(frozenset() if native else frozenset(empty), idle)
+    return Empty(frozenset() if native else frozenset(empty), _idle(sig, empty))
+
+
+def _idle(sig, empty: set) -> tuple:
+    """Operands that take no part in a result that is empty along a kept letter."""
+    kept = {letter for letter in empty if letter not in sig.reduces}
+    return tuple(i for i, dims in enumerate(sig.inputs) if kept and not kept & set(dims) and i not in sig.no_grad)

@@ -139,13 +139,7 @@ class _Facts:
                               f"{len(self.tensors)} tensors {list(self.tensors)}. Mark tensors with ':t'.")
         if not callable(self.linear):
             self._known_class(self.linear)
-        for letter, op in self.reduces.items():
-            kept = all(letter in dims for dims in notation.outputs)
-            if op not in _IDENTITIES or letter not in notation.letters or kept:
-                raise LayoutError(f"{name}: reduces={{{letter!r}: {op!r}}} must name a letter that vanishes, and one "
-                                  f"of {', '.join(_IDENTITIES)}.")
-        if len(set(self.reduces.values())) > 1:
-            raise LayoutError(f"{name}: all letters that vanish must be reduced alike. Got {self.reduces}.")
+        self._check_reduces()
         unknown = [c for c in self.unshardable if c not in notation.letters]
         unknown += [n for n in self.no_grad if n not in self.tensors]
         unknown += [n for term in self.terms or () for n in term if n not in self.tensors]
@@ -153,6 +147,16 @@ class _Facts:
         if unknown:
             raise LayoutError(f"{name}: {unknown} are neither letters of {notation.text!r} nor tensors among "
                               f"{list(self.tensors)}.")
+
+    def _check_reduces(self) -> None:
+        name, notation = self.name, self.notation
+        for letter, op in self.reduces.items():
+            kept = all(letter in dims for dims in notation.outputs)
+            if op not in _IDENTITIES or letter not in notation.letters or kept:
+                raise LayoutError(f"{name}: reduces={{{letter!r}: {op!r}}} must name a letter that vanishes, and one "
+                                  f"of {', '.join(_IDENTITIES)}.")
+        if len(set(self.reduces.values())) > 1:
+            raise LayoutError(f"{name}: all letters that vanish must be reduced alike. Got {self.reduces}.")
 
     def _known_class(self, word) -> str:
         if word not in CLASSES:

@@ -148,30 +148,33 @@ def _shard_row(sig: Signature, operands: tuple, letter) -> Row | None:
 
 def _linear_row(sig: Signature, operands: tuple, op: str, letters: set) -> Row | None:
     """The pending row of a sum of multilinear terms: every term is pending in `op`, or a lone replica that enters."""
-    if letters and op != "sum" or any(sig.reduces.get(letter) != "sum" for letter in letters):
+    if letters and not (op == "sum" and all(sig.reduces.get(letter) == "sum" for letter in letters)):
+        return None
+    if not _others_replicated(sig, operands):
+        return None
+    replicas = [term for term in sig.terms if all(operands[i] == R for i in term)]
+    if not all(term in replicas or _is_addend(sig, operands, term, letters) for term in sig.terms):
+        return None
+    if any(len(term) > 1 for term in replicas):  # no single operand stands for the term, so it cannot enter once
         return None
     converts = list(_varying(sig, operands))
-    covered = set()
-    for term in sig.terms:
-        covered.update(term)
-        pending = [i for i in term if operands[i][0] == "P"]
-        contracted = [i for i in term if operands[i][0] == "S"]
-        if pending or contracted:
-            if len(pending) + bool(contracted) > 1 or not _contracts(sig, operands, contracted, letters, term):
-                return None
-        elif len(term) > 1:
-            return None
-        elif op == "sum":
-            converts[term[0]] = Convert.ENTER_ONCE
-    if any(operands[i] != R for i in range(len(operands)) if i not in covered):
-        return None
-    outputs = (("P", op),) * len(sig.outputs)
-    return Row(operands, tuple(converts), outputs, constant_once=sig.constant and op == "sum")
+    for term in replicas if op == "sum" else ():
+        converts[term[0]] = Convert.ENTER_ONCE
+    return Row(operands, tuple(converts), (("P", op),) * len(sig.outputs), sig.constant and op == "sum")
 
 
-def _contracts(sig, operands, contracted, letters, term) -> bool:
-    """All operands of the term that carry the contracted letter are cut along it."""
-    return not contracted or all((operands[i][0] == "S") == bool(letters & set(sig.inputs[i])) for i in term)
+def _others_replicated(sig: Signature, operands: tuple) -> bool:
+    """Operands in which the op is not linear (divisors, conditions, indices) are whole on every rank."""
+    linear = {i for term in sig.terms for i in term}
+    return all(p == R for i, p in enumerate(operands) if i not in linear)
+
+
+def _is_addend(sig: Signature, operands: tuple, term: tuple, letters: set) -> bool:
+    """The term gives an addend on every rank: by one pending operand, or by a letter cut in all that carry it."""
+    pending = sum(operands[i][0] == "P" for i in term)
+    if not any(operands[i][0] == "S" for i in term):
+        return pending == 1
+    return not pending and all((operands[i][0] == "S") == bool(letters & set(sig.inputs[i])) for i in term)
 
 
 def _ordered_row(sig: Signature, operands: tuple, op: str) -> Row | None:
@@ -180,12 +183,16 @@ def _ordered_row(sig: Signature, operands: tuple, op: str) -> Row | None:
     direction = _direction(sig, pending) if op in SWAPPED else 0
     if sig.no_grad.intersection(pending) or not (direction or sig.movement or op in sig.commutes):
         return None
-    if len(pending) > 1 and not (op in sig.joint or sig.movement):
+    if len(pending) > 1 and op not in sig.joint and not sig.movement:
         return None
-    if op not in _IDEMPOTENT and any(p == R for i, p in enumerate(operands) if i not in sig.no_grad):
+    if op not in _IDEMPOTENT and _has_replica(sig, operands):
         return None
     op = SWAPPED[op] if direction < 0 else op
     return Row(operands, _varying(sig, operands), (("P", op),) * len(sig.outputs))
+
+
+def _has_replica(sig: Signature, operands: tuple) -> bool:
+    return any(p == R for i, p in enumerate(operands) if i not in sig.no_grad)
 
 
 def _direction(sig: Signature, pending: list) -> int:

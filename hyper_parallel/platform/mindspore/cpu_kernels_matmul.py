@@ -63,7 +63,7 @@ def addbmm(x, batch1, batch2, beta=1, alpha=1):
 
 
 def matmul_of_batches(x, w):
-    """matmul where a dimension before the last is 1: the framework's own backward raises or is of a wrong shape there."""
+    """matmul where a dimension before the last is 1: the framework's backward raises or has a wrong shape there."""
     rows = x if x.ndim > 1 else mint.reshape(x, (1, -1))
     columns = w if w.ndim > 1 else mint.reshape(w, (-1, 1))
     if columns.ndim == 2:

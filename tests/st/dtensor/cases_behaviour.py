@@ -11,7 +11,8 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
-"""What a user meets on real processes: errors on every rank before any collective, parameters, checkpoints; worker side."""
+"""What a user meets on real processes: errors before any collective, parameters, checkpoints; worker side."""
+
 from __future__ import annotations
 
 import os
@@ -22,8 +23,20 @@ import numpy as np
 from mindspore import Parameter, Tensor, mint, nn
 
 from hyper_parallel import (
-    DTensor, HyperParallelError, LayoutError, MeshError, Partial, PartialError, Replicate, Shard, UnsupportedOpError,
-    distribute_tensor, init_device_mesh, record_collectives, simulate, value_and_grad,
+    DTensor,
+    HyperParallelError,
+    LayoutError,
+    MeshError,
+    Partial,
+    PartialError,
+    Replicate,
+    Shard,
+    UnsupportedOpError,
+    distribute_tensor,
+    init_device_mesh,
+    record_collectives,
+    simulate,
+    value_and_grad,
 )
 from hyper_parallel.platform.platform import current_platform
 from tests.common.case import case
@@ -48,7 +61,7 @@ def _refused(call, error, text: str) -> None:
 
 @case
 def bad_input_is_one_error_on_every_rank():
-    """Wrong numbers of placements, unknown axes, foreign meshes, plain tensors, dims out of range, ops without a rule."""
+    """Wrong numbers of placements, unknown axes, foreign meshes, plain tensors, dims out of range, unknown ops."""
     mesh, other = _mesh(), _mesh("other")
     x, p = put(mesh, ints(0, 4, 4), Shard(0)), put(mesh, ints(1, 4, 4), Partial())
     y = put(other, ints(0, 4, 4), Shard(0))
@@ -75,9 +88,13 @@ def unequal_shards_are_found_before_the_first_collective():
     else:
         raise AssertionError("unequal shards went through")
     world = current_platform().world_size()
-    x = DTensor.from_local(Tensor(np.full((2 if rank < world - 1 else 1, 3), rank, "float32")), mesh, [Shard(0)],
-                           shape=(2 * world - 1, 3))
-    assert np.array_equal(x.full_tensor().asnumpy()[:, 0], np.repeat(np.arange(world), 2)[:2 * world - 1])
+    x = DTensor.from_local(
+        Tensor(np.full((2 if rank < world - 1 else 1, 3), rank, "float32")),
+        mesh,
+        [Shard(0)],
+        shape=(2 * world - 1, 3),
+    )
+    assert np.array_equal(x.full_tensor().asnumpy()[:, 0], np.repeat(np.arange(world), 2)[: 2 * world - 1])
 
 
 class _Net(nn.Cell):
@@ -107,7 +124,7 @@ def parameters_keep_data_names_checkpoints_and_gradients():
     want_w, want_b = whole_x.T @ np.ones((5, 3), "float32"), np.full(3, 5, "float32")
     value, (gw, gb) = ms.value_and_grad(lambda x: net(x).sum(), None, net.trainable_params())(x)
     assert value.asnumpy() == (whole_x @ ints(0, 4 * world, 3) + ints(1, 3)).sum()
-    assert np.array_equal(gw.asnumpy(), want_w[4 * rank:4 * rank + 4]) and np.array_equal(gb.asnumpy(), want_b)
+    assert np.array_equal(gw.asnumpy(), want_w[4 * rank : 4 * rank + 4]) and np.array_equal(gb.asnumpy(), want_b)
     _, labelled = value_and_grad(lambda x: net(x).sum(), None, net.trainable_params())(x)
     assert [g.placements for g in labelled] == [(Shard(0),), (Replicate(),)]
     nn.SGD(net.trainable_params(), 0.5)((gw, gb))

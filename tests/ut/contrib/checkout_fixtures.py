@@ -29,7 +29,8 @@ HELPER = "hyper_parallel/core/shard/ops/matmul_partial.py"
 
 @functools.lru_cache(maxsize=None)
 def _original(shape: str) -> tempfile.TemporaryDirectory:
-    folder = tempfile.TemporaryDirectory(prefix="checkout_")  # pylint: disable=consider-using-with  # lives as long as we
+    # It lives as long as the process.
+    folder = tempfile.TemporaryDirectory(prefix="checkout_")  # pylint: disable=consider-using-with
     synthetic.build(shape, folder.name)
     return folder
 

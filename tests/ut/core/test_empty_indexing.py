@@ -12,6 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 """Indexing and assignment on tensors of which some ranks hold nothing: right values and gradients, no crash."""
+
 import numpy as np
 import pytest
 from mindspore import mint
@@ -21,9 +22,17 @@ from hyper_parallel import Replicate, Shard, distribute_tensor, init_device_mesh
 X = np.arange(24.0, dtype="float32").reshape(2, 3, 4)
 
 PICKS = {
-    "int": lambda t: t[:, :, 0], "ellipsis": lambda t: t[..., 0], "slice": lambda t: t[:, 1:3], "step": lambda t: t[:, ::2],
-    "two steps": lambda t: t[:, ::2, ::3], "last": lambda t: t[:, -1], "new axis": lambda t: t[:, None], "max": lambda t: mint.max(t, 1)[0],
-    "tile": lambda t: mint.tile(t, (1, 2, 1)), "select": lambda t: mint.select(t, 1, 0), "split": lambda t: mint.split(t, 2, 2)[0],
+    "int": lambda t: t[:, :, 0],
+    "ellipsis": lambda t: t[..., 0],
+    "slice": lambda t: t[:, 1:3],
+    "step": lambda t: t[:, ::2],
+    "two steps": lambda t: t[:, ::2, ::3],
+    "last": lambda t: t[:, -1],
+    "new axis": lambda t: t[:, None],
+    "max": lambda t: mint.max(t, 1)[0],
+    "tile": lambda t: mint.tile(t, (1, 2, 1)),
+    "select": lambda t: mint.select(t, 1, 0),
+    "split": lambda t: mint.split(t, 2, 2)[0],
 }
 
 

@@ -12,6 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 """Ranks that hold nothing: values and gradients stay exact, and nothing that such a rank computes spreads to others."""
+
 import numpy as np
 import pytest
 from mindspore import mint
@@ -70,8 +71,9 @@ def test_a_singular_replica_does_not_turn_empty_ranks_into_nan():
         assert np.array_equal(_value(g), np.array([-0.25, -0.0, -4.0, 0.5], "float32"))
 
 
-@pytest.mark.parametrize("reduce, want", [(mint.sum, X[0]), (mint.amax, X[0]), (mint.amin, X[0]), (mint.mean, X[0]),
-                                          (mint.prod, X[0])])
+@pytest.mark.parametrize(
+    "reduce, want", [(mint.sum, X[0]), (mint.amax, X[0]), (mint.amin, X[0]), (mint.mean, X[0]), (mint.prod, X[0])]
+)
 def test_reducing_an_empty_dimension_gives_the_identity(reduce, want):
     """
     Feature: empty shards.
@@ -92,8 +94,14 @@ def test_contracting_an_empty_dimension_gives_zero_addends():
     x, w, b = X[:, :2], np.ascontiguousarray(W[:2].T), np.array([5.0, -3.0, 1.0], "float32")
     with simulate(4):
         mesh = init_device_mesh("cpu", (4,))
-        args = [distribute_tensor(x, mesh, [Shard(1)]), distribute_tensor(w, mesh, [Shard(1)]), distribute_tensor(b, mesh, [Replicate()])]
-        value, grads = value_and_grad(lambda *a: mint.nn.functional.linear(*a).reduce_partial().sum(), (0, 1, 2))(*args)
+        args = [
+            distribute_tensor(x, mesh, [Shard(1)]),
+            distribute_tensor(w, mesh, [Shard(1)]),
+            distribute_tensor(b, mesh, [Replicate()]),
+        ]
+        value, grads = value_and_grad(lambda *a: mint.nn.functional.linear(*a).reduce_partial().sum(), (0, 1, 2))(
+            *args
+        )
         ones = np.ones((1, 3), "float32")
         assert value.item() == (x @ w.T + b).sum()
         for g, want in zip(grads, (ones @ w, ones.T @ x, ones.sum(0))):

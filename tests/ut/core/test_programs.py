@@ -12,13 +12,24 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 """Whole programs on simulated ranks: LoRA chains, parallel products, training steps; values, gradients, collectives."""
+
 import numpy as np
 import pytest
 from mindspore import Parameter, Tensor, mint
 
 from hyper_parallel import (
-    DTensor, Partial, PartialError, Replicate, Shard, distribute_tensor, implicit_replication, init_device_mesh,
-    record_collectives, set_gradient_convention, simulate, value_and_grad,
+    DTensor,
+    Partial,
+    PartialError,
+    Replicate,
+    Shard,
+    distribute_tensor,
+    implicit_replication,
+    init_device_mesh,
+    record_collectives,
+    set_gradient_convention,
+    simulate,
+    value_and_grad,
 )
 
 R_, DIN, DOUT, BS = 8, 16, 32, 4
@@ -37,7 +48,10 @@ def _put(mesh, array, *placements):
 
 def _full(tensor):
     """The value, checked to be equal on every rank."""
-    parts = [p.asnumpy() for p in tensor.redistribute(tensor.device_mesh, [Replicate()] * tensor.device_mesh.ndim).to_local()]
+    parts = [
+        p.asnumpy()
+        for p in tensor.redistribute(tensor.device_mesh, [Replicate()] * tensor.device_mesh.ndim).to_local()
+    ]
     assert all(np.array_equal(p, parts[0]) for p in parts)
     return parts[0]
 
@@ -52,11 +66,16 @@ def test_lora_chain_is_exact_with_one_collective_each_way(ranks, early):
     """
     Feature: the reported program.
     Description: (x @ A.T) @ B.T with x and A cut on the contracted dim, reduced late or early, on 2, 3, 4 and 8 ranks.
-    Expectation: value and gradients of x, A and B exactly those of one device; one all-reduce forward, one backward at most.
+    Expectation: value and gradients exactly those of one device; one all-reduce forward, one backward at most.
     """
     with simulate(ranks):
         mesh = init_device_mesh("npu", (ranks,), mesh_dim_names=("tp",))
-        x, a, b, g = _put(mesh, X, Shard(1)), _put(mesh, A, Shard(1)), _put(mesh, B, Replicate()), _put(mesh, G, Replicate())
+        x, a, b, g = (
+            _put(mesh, X, Shard(1)),
+            _put(mesh, A, Shard(1)),
+            _put(mesh, B, Replicate()),
+            _put(mesh, G, Replicate()),
+        )
 
         def loss(x, a, b):
             tmp = mint.matmul(x, mint.transpose(a, 1, 0))
@@ -79,7 +98,7 @@ def test_lora_chain_is_exact_with_one_collective_each_way(ranks, early):
 def test_three_column_products_of_one_replica_cost_one_backward_all_reduce():
     """
     Feature: the varying form of a replica.
-    Description: q, k, v = x @ Wq, x @ Wk, x @ Wv with x replicated and the weights cut by columns; three steps in a row.
+    Description: x @ Wq, x @ Wk, x @ Wv with x replicated and the weights cut by columns; three steps in a row.
     Expectation: one all-reduce in backward for x, exact gradients, in every step.
     """
     weights = [_ints(10 + i, DIN, 8) for i in range(3)]
@@ -137,7 +156,12 @@ def test_row_parallel_linear_counts_its_bias_once(ranks):
     bias = _ints(5, DOUT)
     with simulate(ranks):
         mesh = init_device_mesh("cpu", (ranks,))
-        x, w, b, g = _put(mesh, X, Shard(1)), _put(mesh, W0, Shard(1)), _put(mesh, bias, Replicate()), _put(mesh, G, Replicate())
+        x, w, b, g = (
+            _put(mesh, X, Shard(1)),
+            _put(mesh, W0, Shard(1)),
+            _put(mesh, bias, Replicate()),
+            _put(mesh, G, Replicate()),
+        )
 
         def loss(x, w, b):
             return (mint.nn.functional.linear(x, w, b).reduce_partial() * g).sum()
@@ -157,7 +181,11 @@ def test_a_replica_on_a_two_axis_mesh_gets_its_complete_gradient():
     """
     with simulate(4):
         mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
-        x, a, b = _put(mesh, X, Shard(0), Shard(1)), _put(mesh, A, Replicate(), Shard(1)), _put(mesh, B, Replicate(), Replicate())
+        x, a, b = (
+            _put(mesh, X, Shard(0), Shard(1)),
+            _put(mesh, A, Replicate(), Shard(1)),
+            _put(mesh, B, Replicate(), Replicate()),
+        )
         g = _put(mesh, G, Shard(0), Replicate())
 
         def loss(x, a, b):
@@ -180,7 +208,12 @@ def test_sum_of_ranks_parts_of_a_replica_add_up():
     """
     with simulate(2), set_gradient_convention("sum_of_ranks"):
         mesh = init_device_mesh("cpu", (2,))
-        x, a, b, g = _put(mesh, X, Shard(1)), _put(mesh, A, Shard(1)), _put(mesh, B, Replicate()), _put(mesh, G, Replicate())
+        x, a, b, g = (
+            _put(mesh, X, Shard(1)),
+            _put(mesh, A, Shard(1)),
+            _put(mesh, B, Replicate()),
+            _put(mesh, G, Replicate()),
+        )
 
         def loss(x, a, b):
             return (mint.matmul(mint.matmul(x, a.T), b.T).reduce_partial() * g).sum()
@@ -202,7 +235,10 @@ def test_a_partial_reduced_twice_is_reduced_once():
         parts = [Tensor([1.0, 2.0]), Tensor([3.0, -5.0])]
         x = DTensor.from_local(parts, mesh, [Partial()], shape=(2,))
         with record_collectives() as log:
-            assert _full(x.reduce_partial()).tolist() == [4.0, -3.0] and _full(x.reduce_partial()).tolist() == [4.0, -3.0]
+            assert _full(x.reduce_partial()).tolist() == [4.0, -3.0] and _full(x.reduce_partial()).tolist() == [
+                4.0,
+                -3.0,
+            ]
         assert len(log) == 1
         x += x
         with record_collectives() as log:

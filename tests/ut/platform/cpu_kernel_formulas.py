@@ -210,6 +210,6 @@ def attention(q, k, v, mask, heads, scale):
         for h in range(heads):
             mine, shared = slice(h * width, (h + 1) * width), slice(h // group * width, (h // group + 1) * width)
             scores = np.where(mask, -np.inf, q[b, :, mine] @ k[b, :, shared].T * scale)
-            weights = np.exp(scores - scores.max(-1, keepdims=True))
+            weights = np.exp(scores - np.max(scores, -1, keepdims=True))
             out[b, :, mine] = weights / weights.sum(-1, keepdims=True) @ v[b, :, shared]
     return out

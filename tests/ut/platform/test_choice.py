@@ -84,7 +84,7 @@ def test_device_target_picks_the_platform(monkeypatch, target, kind, backend, de
     """
     monkeypatch.setitem(sys.modules, "mindspore", stand_in(target=target))
     platform = make_platform()
-    assert type(platform) is kind and (platform.backend, platform.device_type) == (backend, device)
+    assert isinstance(platform, kind) and (platform.backend, platform.device_type) == (backend, device)
 
 
 def test_other_device_targets_are_refused(monkeypatch):

@@ -277,7 +277,7 @@ def bind_strided_slice(call: Call) -> Bound:
 
     def localize(place) -> dict:
         local = place.in_shape()
-        return {"end": tuple(local[i] if part.x[i] and end[i] >= 0 else e for i, e in enumerate(end))}
+        return {"end": tuple(local[i] if part.x[i] and e >= 0 else e for i, e in enumerate(end))}
 
     return Bound(pick_signature(call.name, part.x, part.out), (part.shape,), localize=localize)
 

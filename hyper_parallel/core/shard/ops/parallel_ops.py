@@ -55,7 +55,7 @@ class DistributedOp:
         return None
 
     def wrap_output(self, py_output, output_layouts):
-        """DTensors around local outputs: one layout for one output, a tuple for several; None passes an output through."""
+        """DTensors around local outputs: one layout for one output, a tuple for several; None passes one through."""
         wrap_local = importlib.import_module("hyper_parallel.core.shard.contract").wrap_local
         if not isinstance(output_layouts, (tuple, list)):
             return py_output if output_layouts is None else wrap_local(py_output, output_layouts)

@@ -11,7 +11,8 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
-"""Calls that the framework does not intercept: each works on the distributed value, or is refused; none runs silently."""
+"""Calls that the framework does not intercept: each works on the distributed value or is refused; none is silent."""
+
 import copy
 import pickle
 
@@ -21,8 +22,19 @@ import pytest
 from mindspore import Parameter, Tensor, mint, ops
 
 from hyper_parallel import (
-    DTensor, HyperParallelError, Partial, Replicate, Shard, SkipDTensorDispatch, UnsupportedOpError, denote,
-    distribute_tensor, implicit_replication, init_device_mesh, simulate, value_and_grad,
+    DTensor,
+    HyperParallelError,
+    Partial,
+    Replicate,
+    Shard,
+    SkipDTensorDispatch,
+    UnsupportedOpError,
+    denote,
+    distribute_tensor,
+    implicit_replication,
+    init_device_mesh,
+    simulate,
+    value_and_grad,
 )
 
 X = np.random.default_rng(2).integers(-6, 7, (4, 8)).astype("float32")
@@ -52,21 +64,43 @@ WHOLE = Tensor(X)
 
 # Works: (call on a DTensor cut along dim 0, the value that numpy gives)
 WORKS = {
-    "x + 1": (lambda d: d + 1, X + 1), "1 + x": (lambda d: 1 + d, X + 1), "2 * x": (lambda d: 2 * d, 2 * X),
-    "1 - x": (lambda d: 1 - d, 1 - X), "2.0 / (x * x + 1)": (lambda d: 2.0 / (d * d + 1), 2 / (X * X + 1)), "-x": (lambda d: -d, -X),
-    "+x": (lambda d: +d, X), "x[:, 1:3]": (lambda d: d[:, 1:3], X[:, 1:3]), "x[..., 0]": (lambda d: d[..., 0], X[..., 0]),
-    "x[:, None]": (lambda d: d[:, None], X[:, None]), "x[None]": (lambda d: d[None], X[None]), "x[:, 2]": (lambda d: d[:, 2], X[:, 2]),
-    "x[:, ::2]": (lambda d: d[:, ::2], X[:, ::2]), "x[:, -1]": (lambda d: d[:, -1], X[:, -1]), "ops.stack": (
-        lambda d: ops.stack([d, d]), np.stack([X, X])), "ops.stack axis": (lambda d: ops.stack((d, d), axis=-1), np.stack([X, X], -1)),
-    "ops.Stack()": (lambda d: ops.Stack(1)([d, d]), np.stack([X, X], 1)), "ops.AddN": (lambda d: ops.AddN()([d, d]), 2 * X),
-    "ops.addn": (lambda d: ops.addn([d, d, d]), 3 * X), "ops.depend": (lambda d: ops.depend(d, d), X), "value()": (
-        lambda d: d.value(), X), "contiguous": (lambda d: mint.transpose(d, 0, 1).contiguous(), X.T), "type_as": (
-        lambda d: d.type_as(d.to(ms.float16)), X), "copy.copy": (copy.copy, X), "deepcopy": (copy.deepcopy, X), "copy()": (
-        lambda d: d.copy(), X), "pickle": (lambda d: pickle.loads(pickle.dumps(d)), X), "HyperMap": (
-        lambda d: ops.HyperMap()(lambda v: v * 2, [d])[0], 2 * X), "x += 1": (lambda d: d.__iadd__(1), X + 1), "x -= x": (
-        lambda d: d.__isub__(d), X - X), "x *= 2": (lambda d: d.__imul__(2), 2 * X), "x /= 2": (lambda d: d.__itruediv__(2), X / 2),
-    "add_": (lambda d: d.add_(d), 2 * X), "mul_": (lambda d: d.mul_(3), 3 * X), "ops.assign": (lambda d: ops.assign(d, d * 2), 2 * X),
-    "copy_": (lambda d: d.copy_(d + 1), X + 1), "mint.sum(input=)": (lambda d: mint.sum(input=d, dim=1), X.sum(1)),
+    "x + 1": (lambda d: d + 1, X + 1),
+    "1 + x": (lambda d: 1 + d, X + 1),
+    "2 * x": (lambda d: 2 * d, 2 * X),
+    "1 - x": (lambda d: 1 - d, 1 - X),
+    "2.0 / (x * x + 1)": (lambda d: 2.0 / (d * d + 1), 2 / (X * X + 1)),
+    "-x": (lambda d: -d, -X),
+    "+x": (lambda d: +d, X),
+    "x[:, 1:3]": (lambda d: d[:, 1:3], X[:, 1:3]),
+    "x[..., 0]": (lambda d: d[..., 0], X[..., 0]),
+    "x[:, None]": (lambda d: d[:, None], X[:, None]),
+    "x[None]": (lambda d: d[None], X[None]),
+    "x[:, 2]": (lambda d: d[:, 2], X[:, 2]),
+    "x[:, ::2]": (lambda d: d[:, ::2], X[:, ::2]),
+    "x[:, -1]": (lambda d: d[:, -1], X[:, -1]),
+    "ops.stack": (lambda d: ops.stack([d, d]), np.stack([X, X])),
+    "ops.stack axis": (lambda d: ops.stack((d, d), axis=-1), np.stack([X, X], -1)),
+    "ops.Stack()": (lambda d: ops.Stack(1)([d, d]), np.stack([X, X], 1)),
+    "ops.AddN": (lambda d: ops.AddN()([d, d]), 2 * X),
+    "ops.addn": (lambda d: ops.addn([d, d, d]), 3 * X),
+    "ops.depend": (lambda d: ops.depend(d, d), X),
+    "value()": (lambda d: d.value(), X),
+    "contiguous": (lambda d: mint.transpose(d, 0, 1).contiguous(), X.T),
+    "type_as": (lambda d: d.type_as(d.to(ms.float16)), X),
+    "copy.copy": (copy.copy, X),
+    "deepcopy": (copy.deepcopy, X),
+    "copy()": (lambda d: d.copy(), X),
+    "pickle": (lambda d: pickle.loads(pickle.dumps(d)), X),
+    "HyperMap": (lambda d: ops.HyperMap()(lambda v: v * 2, [d])[0], 2 * X),
+    "x += 1": (lambda d: d.__iadd__(1), X + 1),
+    "x -= x": (lambda d: d.__isub__(d), X - X),
+    "x *= 2": (lambda d: d.__imul__(2), 2 * X),
+    "x /= 2": (lambda d: d.__itruediv__(2), X / 2),
+    "add_": (lambda d: d.add_(d), 2 * X),
+    "mul_": (lambda d: d.mul_(3), 3 * X),
+    "ops.assign": (lambda d: ops.assign(d, d * 2), 2 * X),
+    "copy_": (lambda d: d.copy_(d + 1), X + 1),
+    "mint.sum(input=)": (lambda d: mint.sum(input=d, dim=1), X.sum(1)),
     "mint.cat(tensors)": (lambda d: mint.cat([d, d], dim=1), np.concatenate([X, X], 1)),
 }
 
@@ -86,15 +120,38 @@ def test_an_unintercepted_call_works_on_a_shard(mesh, name):
 
 # Refused: the call would work on the local shard alone, or needs what only one rank has.
 REFUSED = {
-    "plain + x": lambda d: WHOLE + d, "plain - x": lambda d: WHOLE - d, "plain * x": lambda d: WHOLE * d, "plain / x": lambda d: WHOLE / d,
-    "plain ** x": lambda d: WHOLE ** d, "plain @ x": lambda d: Tensor(X.T) @ d, "plain < x": lambda d: WHOLE < d, "x + plain": lambda d: d + WHOLE,
-    "ndarray + x": lambda d: X + d, "ndarray * x": lambda d: X * d, "parameter + x": lambda d: Parameter(Tensor(X), name="p") + d,
-    "plain.add(x)": lambda d: WHOLE.add(d), "plain.matmul(x)": lambda d: Tensor(X.T).matmul(d), "plain.copy_(x)": lambda d: Tensor(X).copy_(d),
-    "mint.add(input=, other=)": lambda d: mint.add(input=d, other=d), "mint.add(plain, x)": lambda d: mint.add(WHOLE, d),
-    "Tensor(x)": Tensor, "ms.tensor(x)": ms.tensor, "plain[0] = x": lambda d: Tensor(X).__setitem__(0, d[:, 0]), "jit": _jitted,
-    "ops.Broadcast": lambda d: ops.Broadcast(0)((d,)), "np.asarray": np.asarray, "np.add": lambda d: np.add(X, d), "x[0]": lambda d: d[0],
-    "x[1:3]": lambda d: d[1:3], "x[0] = 1": lambda d: d.__setitem__(0, 1.0), "iter": list, "item": lambda d: d[:, 0].item(),
-    "float": lambda d: float(d[:, 0]), "int": lambda d: int(d[:, 0]), "bool": lambda d: bool(d[:, 0]), "tolist": lambda d: d.tolist(),
+    "plain + x": lambda d: WHOLE + d,
+    "plain - x": lambda d: WHOLE - d,
+    "plain * x": lambda d: WHOLE * d,
+    "plain / x": lambda d: WHOLE / d,
+    "plain ** x": lambda d: WHOLE**d,
+    "plain @ x": lambda d: Tensor(X.T) @ d,
+    "plain < x": lambda d: WHOLE < d,
+    "x + plain": lambda d: d + WHOLE,
+    "ndarray + x": lambda d: X + d,
+    "ndarray * x": lambda d: X * d,
+    "parameter + x": lambda d: Parameter(Tensor(X), name="p") + d,
+    "plain.add(x)": lambda d: WHOLE.add(d),
+    "plain.matmul(x)": lambda d: Tensor(X.T).matmul(d),
+    "plain.copy_(x)": lambda d: Tensor(X).copy_(d),
+    "mint.add(input=, other=)": lambda d: mint.add(input=d, other=d),
+    "mint.add(plain, x)": lambda d: mint.add(WHOLE, d),
+    "Tensor(x)": Tensor,
+    "ms.tensor(x)": ms.tensor,
+    "plain[0] = x": lambda d: Tensor(X).__setitem__(0, d[:, 0]),
+    "jit": _jitted,
+    "ops.Broadcast": lambda d: ops.Broadcast(0)((d,)),
+    "np.asarray": np.asarray,
+    "np.add": lambda d: np.add(X, d),
+    "x[0]": lambda d: d[0],
+    "x[1:3]": lambda d: d[1:3],
+    "x[0] = 1": lambda d: d.__setitem__(0, 1.0),
+    "iter": list,
+    "item": lambda d: d[:, 0].item(),
+    "float": lambda d: float(d[:, 0]),
+    "int": lambda d: int(d[:, 0]),
+    "bool": lambda d: bool(d[:, 0]),
+    "tolist": lambda d: d.tolist(),
 }
 
 
@@ -192,7 +249,9 @@ def test_replicas_read_and_iterate_like_plain_tensors(mesh):
     assert [_value(row).tolist() for row in r] == X.tolist() and r.tolist() == X.tolist()
     one = float(X[1, 2])
     assert float(r[1, 2]) == one and int(r[1, 2]) == int(one) and r[1, 2].item() == one and bool(r[1, 2] == one)
-    assert np.array_equal(r.asnumpy(), X) and np.array_equal(np.asarray(r), X) and f"{r[1, 2]:.1f}" == f"{X[1, 2]:.1f}"
+    assert (
+        np.array_equal(r.asnumpy(), X) and np.array_equal(np.asarray(r), X) and f"{r[1, 2]:.1f}" == f"{X[1, 2]:.1f}"
+    )
 
 
 def test_plain_constants_and_opted_in_replicas_are_welcome(mesh):
@@ -216,7 +275,12 @@ def test_scalars_of_every_type_enter_a_pending_sum_once(mesh, scalar):
     """
     p = DTensor.from_local([Tensor(X), Tensor(2 * X)], mesh, [Partial()])
     value = float(scalar)
-    for got, want in ((p + scalar, 3 * X + value), (scalar + p, 3 * X + value), (p - scalar, 3 * X - value), (p * scalar, 3 * X * value)):
+    for got, want in (
+        (p + scalar, 3 * X + value),
+        (scalar + p, 3 * X + value),
+        (p - scalar, 3 * X - value),
+        (p * scalar, 3 * X * value),
+    ):
         assert np.array_equal(_value(got), want)
 
 

@@ -12,6 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 """Redistribution on simulated ranks: every pair of layouts, uneven and empty shards, values and gradients."""
+
 import itertools
 
 import numpy as np
@@ -19,8 +20,19 @@ import pytest
 from mindspore import Tensor
 
 from hyper_parallel import (
-    DTensor, LayoutError, MeshError, Partial, Replicate, Shard, denote, distribute_tensor, init_device_mesh,
-    record_collectives, set_gradient_convention, simulate, value_and_grad,
+    DTensor,
+    LayoutError,
+    MeshError,
+    Partial,
+    Replicate,
+    Shard,
+    denote,
+    distribute_tensor,
+    init_device_mesh,
+    record_collectives,
+    set_gradient_convention,
+    simulate,
+    value_and_grad,
 )
 from hyper_parallel.core.dtensor.placement_types import StridedShard
 from tests.common.distributed_values import gradient_label, realise
@@ -31,7 +43,9 @@ ONE_AXIS = [Replicate(), Shard(0), Shard(1), Partial("sum"), Partial("avg"), Par
 def _reachable(source, target) -> bool:
     """Every pair but a change of the pending op on one axis, and layouts that mix reduce families."""
     changed = any(s.is_partial() and t.is_partial() and s != t for s, t in zip(source, target))
-    families = [{{"avg": "sum"}.get(p.reduce_op, p.reduce_op) for p in side if p.is_partial()} for side in (source, target)]
+    families = [
+        {{"avg": "sum"}.get(p.reduce_op, p.reduce_op) for p in side if p.is_partial()} for side in (source, target)
+    ]
     return not changed and all(len(family) < 2 for family in families)
 
 
@@ -62,7 +76,7 @@ def test_every_pair_on_two_axes_keeps_the_value(shape):
     nested = [(StridedShard(0, 2), Shard(0)), (Shard(0), Shard(0)), (StridedShard(1, 2), Shard(1))]
     layouts = [p for p in _layouts(2) if _reachable(p, p)] + nested
     rng = np.random.default_rng(7)
-    pairs = [(s, t) for s, t in itertools.product(layouts, layouts)]
+    pairs = list(itertools.product(layouts, layouts))
     with simulate(4):
         mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
         for i in rng.choice(len(pairs), 220, replace=False):
