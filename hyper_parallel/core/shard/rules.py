@@ -148,9 +148,7 @@ def _shard_row(sig: Signature, operands: tuple, letter) -> Row | None:
 
 def _linear_row(sig: Signature, operands: tuple, op: str, letters: set) -> Row | None:
     """The pending row of a sum of multilinear terms: every term is pending in `op`, or a lone replica that enters."""
-    if letters and not (op == "sum" and all(sig.reduces.get(letter) == "sum" for letter in letters)):
-        return None
-    if not _others_replicated(sig, operands):
+    if not _summed(sig, op, letters) or not _others_replicated(sig, operands):
         return None
     replicas = [term for term in sig.terms if all(operands[i] == R for i in term)]
     if not all(term in replicas or _is_addend(sig, operands, term, letters) for term in sig.terms):
@@ -161,6 +159,11 @@ def _linear_row(sig: Signature, operands: tuple, op: str, letters: set) -> Row |
     for term in replicas if op == "sum" else ():
         converts[term[0]] = Convert.ENTER_ONCE
     return Row(operands, tuple(converts), (("P", op),) * len(sig.outputs), sig.constant and op == "sum")
+
+
+def _summed(sig: Signature, op: str, letters: set) -> bool:
+    """Letters cut on the axis are summed away, which a pending sum can take in."""
+    return not letters or (op == "sum" and all(sig.reduces.get(letter) == "sum" for letter in letters))
 
 
 def _others_replicated(sig: Signature, operands: tuple) -> bool:
