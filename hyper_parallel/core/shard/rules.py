@@ -148,7 +148,7 @@ def _shard_row(sig: Signature, operands: tuple, letter) -> Row | None:
 
 def _linear_row(sig: Signature, operands: tuple, op: str, letters: set) -> Row | None:
     """The pending row of a sum of multilinear terms: every term is pending in `op`, or a lone replica that enters."""
-    if not _summed(sig, op, letters) or not _others_replicated(sig, operands):
+    if not _summed(sig, op, letters) or not _others_replicated(sig, operands, letters):
         return None
     replicas = [term for term in sig.terms if all(operands[i] == R for i in term)]
     if not all(term in replicas or _is_addend(sig, operands, term, letters) for term in sig.terms):
@@ -166,10 +166,10 @@ def _summed(sig: Signature, op: str, letters: set) -> bool:
     return not letters or (op == "sum" and all(sig.reduces.get(letter) == "sum" for letter in letters))
 
 
-def _others_replicated(sig: Signature, operands: tuple) -> bool:
-    """Operands in which the op is not linear (divisors, conditions, indices) are whole on every rank."""
+def _others_replicated(sig: Signature, operands: tuple, letters: set) -> bool:
+    """Operands in which the op is not linear (divisors, conditions, indices) are whole, and carry no cut letter."""
     linear = {i for term in sig.terms for i in term}
-    return all(p == R for i, p in enumerate(operands) if i not in linear)
+    return all(p == R and not letters.intersection(sig.inputs[i]) for i, p in enumerate(operands) if i not in linear)
 
 
 def _is_addend(sig: Signature, operands: tuple, term: tuple, letters: set) -> bool:
