@@ -59,6 +59,8 @@ class running_local:  # pylint: disable=invalid-name
 class CallableSize(int):
     """The number of elements, which may also be called as `size(dim=None)`."""
 
+    _shape: tuple = ()
+
     def __new__(cls, shape: tuple):
         total = 1
         for n in shape:

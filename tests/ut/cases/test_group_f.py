@@ -169,7 +169,7 @@ def test_block_under_sequence_parallelism_gives_the_input_gradient():
     """
     with simulate(2):
         job = Job(CASES["C114"])
-        x, g, w1, b1, w2, b2, seed = job.load("x", "g", "W1", "b1", "W2", "b2", "G")
+        x, g, w1, b1, w2, b2, seed = (job.load(name) for name in ("x", "g", "W1", "b1", "W2", "b2", "G"))
         for name, grad in job.gradients(lambda x: (_block(x, g, w1, b1, w2, b2) * seed).sum(), dx=x).items():
             check(grad, _input_gradient(job.data), name)
 

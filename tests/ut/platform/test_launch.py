@@ -96,7 +96,7 @@ def test_killed_worker_is_told_by_its_signal(tmp_path):
     """
     job = job_of(tmp_path, msrun=FAILED.format(11, -9), worker_1="")
     msrun._judge(job, {11: 1}, 60, "23456")
-    assert f"worker 1 was ended by signal {signal.SIGKILL.value}" in job.reason
+    assert f"worker 1 was ended by signal {int(signal.SIGKILL)}" in job.reason
     assert job.failures == [(1, "(it printed nothing)")]
 
 

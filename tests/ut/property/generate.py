@@ -86,7 +86,10 @@ class _Builder:
                 continue
             values = [n for n in self.shapes if n.startswith("t")] or [name]
             name = values[-1] if self.draw(st.integers(0, 3)) else self.draw(st.sampled_from(values))
-            self._redistribute(name) if kind > 7 else self._operation(name)
+            if kind > 7:
+                self._redistribute(name)
+            else:
+                self._operation(name)
 
     def _redistribute(self, x: str) -> None:
         self.step("redistribute", (x,), {}, self.draw(cuts(len(self.shapes[x]), len(self.mesh))))

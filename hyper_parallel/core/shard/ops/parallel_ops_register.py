@@ -16,8 +16,6 @@ from __future__ import annotations
 
 import importlib
 
-from hyper_parallel.core.shard.ops.yaml_registry import load_listed_ops
-
 _OPS: dict = {}
 _FAMILIES = ("matmul", "elementwise", "inplace", "reduce", "transpose", "reshape", "expand", "concat", "split", "index",
              "gather", "lookup", "scatter", "sort", "activation", "cast", "create", "random", "special",
@@ -46,7 +44,7 @@ def load_builtin_ops() -> None:
     try:
         for family in _FAMILIES:
             importlib.import_module(f"hyper_parallel.core.shard.ops.parallel_{family}")
-        load_listed_ops()
+        importlib.import_module("hyper_parallel.core.shard.ops.yaml_registry").load_listed_ops()
     except BaseException:
         _STATE["loaded"] = False
         raise
