@@ -117,7 +117,7 @@ def main(arguments=None) -> int:
         except RuntimeError as error:
             failed.append(str(error))
     compared = ratios(rows)
-    table(rows, compared, Console(width=None if sys.stdout.isatty() else 130))
+    table(rows, compared, Console(width=None if sys.stdout.isatty() else 140))
     if options.output:
         kept = rows + [row for found in compared.values() for row in found]
         options.output.write_text("".join(json.dumps(row, sort_keys=True) + "\n" for row in kept), encoding="utf-8")

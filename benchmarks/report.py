@@ -88,7 +88,7 @@ def table(rows: list, compared: dict, console: Console) -> None:
     """Show every case once: the best of our rounds, the bar, PyTorch's best, and the ratio."""
     shown = Table(title="Best of all rounds", caption="ratio: ours over PyTorch's; below 1 is less time")
     for heading in ("what", "case", "ours", "bar", "PyTorch", "ratio"):
-        shown.add_column(heading, justify="left" if heading in ("what", "case") else "right", no_wrap=True)
+        shown.add_column(heading, justify="left" if heading in ("what", "case") else "right", no_wrap=True, min_width=6)
     for case, own in grouped(rows)[0].items():
         best = min(own, key=value_of)
         for match in compared.get(case) or [None]:
@@ -111,7 +111,7 @@ def _bar(row: dict) -> str:
 def _theirs(match: dict | None, row: dict) -> tuple[str, str]:
     if match is None:
         return "", ""
-    ratio = f"{match['ratio']:.3g}"
+    ratio = f"{match['ratio']:.2g}"
     if match["met"] is not None:
         ratio = f"[{'green' if match['met'] else 'red'}]{ratio}[/]"
     return f"{_number(match['theirs'], row)} {match['planner']}".rstrip(), ratio
