@@ -51,7 +51,13 @@ def repro(session: nox.Session) -> None:
 @nox.session(venv_backend="none")
 def ut(session: nox.Session) -> None:
     """Unit tests and the examples in docstrings, in one process per core, without any launcher."""
-    _unit_tests(session, *session.posargs)
+    _unit_tests(session, "-m", "not proof", *session.posargs)
+
+
+@nox.session(venv_backend="none")
+def proof(session: nox.Session) -> None:
+    """The long unit tests: 2,000 random programs, planted faults, the road of a pull request."""
+    _unit_tests(session, "-m", "proof", *session.posargs)
 
 
 @nox.session(venv_backend="none")
@@ -60,10 +66,10 @@ def st_cpu(session: nox.Session) -> None:
     _system_tests(session, "cpu", *session.posargs)
 
 
-@nox.session(venv_backend="none", requires=["ut", "st_cpu"])
+@nox.session(venv_backend="none", requires=["ut", "proof", "st_cpu"])
 def tests(session: nox.Session) -> None:
-    """Everything a change must pass on a CPU host: ut and st_cpu, both run even if one of them fails."""
-    session.log("unit tests and system tests passed")
+    """Everything a change must pass on a CPU host: ut, proof and st_cpu, all run even if one of them fails."""
+    session.log("unit tests, proof and system tests passed")
 
 
 @nox.session(venv_backend="none")

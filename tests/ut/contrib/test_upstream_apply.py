@@ -29,6 +29,8 @@ from contrib.gate_units import run_units
 from tests.ut.contrib import synthetic
 from tests.ut.contrib.checkout_fixtures import MATMUL, YEAR, edited, fresh, pristine
 
+pytestmark = pytest.mark.proof
+
 VARIANTS = {"legacy": render.INHERIT, "mixed": render.INHERIT, "three-phase": render.INHERIT,
             "propagating": render.CHECK}
 

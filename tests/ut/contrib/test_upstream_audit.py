@@ -30,6 +30,8 @@ from contrib.gate_units import affected
 from tests.ut.contrib import synthetic
 from tests.ut.contrib.checkout_fixtures import MATMUL, edited, fresh, pristine
 
+pytestmark = pytest.mark.proof
+
 FAMILY = ("MatMulExt", "MatMul", "BatchMatMulExt", "BatchMatMul", "Dense")
 OLD = {FORGETS}
 OLD_LINEAR = {FORGETS, BIAS_PENDING, BIAS_COUNT}

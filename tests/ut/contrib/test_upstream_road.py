@@ -24,6 +24,8 @@ from contrib.checkout import Checkout
 from tests.ut.contrib import synthetic
 from tests.ut.contrib.checkout_fixtures import HELPER, MATMUL, fresh
 
+pytestmark = pytest.mark.proof
+
 ADDED = {"legacy": ("tests/mindspore/ut/parallel_ops_infer/test_matmul_partial.py",
                     "tests/mindspore/st/shard/test_ops_matmul_partial_shell.py",
                     "tests/mindspore/st/shard/matmul_partial_shard_in_python.py"),

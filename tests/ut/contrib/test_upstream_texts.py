@@ -22,6 +22,8 @@ from contrib.pull_request import Content, fill, template_of
 from tests.ut.contrib import synthetic
 from tests.ut.contrib.checkout_fixtures import MATMUL, fresh, pristine
 
+pytestmark = pytest.mark.proof
+
 CONTENT = Content("bug", 12, "WHY", "WHAT", "TESTS")
 
 

@@ -26,6 +26,8 @@ from tests.ut.property import hunt
 from tests.ut.property.check import TALLY, Tally, Wrong, check
 from tests.ut.property.program import Cut, Leaf, Program, Step
 
+pytestmark = pytest.mark.proof
+
 # 20 x 100 programs. Classes are what xdist spreads over its workers.
 CHAINS = 100
 ONE_AXIS, TWO_AXES, THREE_AXES = ((2,), (3,), (4,)), ((2, 2), (1, 2), (2, 1), (2, 3)), ((2, 2, 2),)

@@ -26,6 +26,8 @@ from hyper_parallel.core.shard.rules import R, Convert, Row, Signature
 from hyper_parallel.verify import Budget, Pattern, verify_declaration
 from hyper_parallel.verify.registry import load_references
 
+pytestmark = pytest.mark.proof
+
 P_SUM, P_AVG, P_MAX = ("P", "sum"), ("P", "avg"), ("P", "max")
 KEEP, VARY, ONCE = Convert.NONE, Convert.VARYING, Convert.ENTER_ONCE
 QUICK = Budget(meshes=((2,), (3,), (2, 2)), modes=(("even", "uneven"), ("even",)), pairs=40, refusals=0, needless=False)

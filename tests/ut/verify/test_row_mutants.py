@@ -26,6 +26,8 @@ from hyper_parallel.verify.meshes import mesh_of
 from hyper_parallel.verify.problem import Problem, Setting, letters_of
 from hyper_parallel.verify.registry import load_references
 
+pytestmark = pytest.mark.proof
+
 BUDGET = Budget(meshes=((2,), (3,)), modes=(("uneven",), ()), refusals=0, needless=False)
 OTHERS = {Convert.VARYING: (Convert.NONE, Convert.ENTER_ONCE), Convert.ENTER_ONCE: (Convert.NONE, Convert.VARYING),
           Convert.NONE: ()}
