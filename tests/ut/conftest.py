@@ -36,3 +36,17 @@ def _no_recording_left_open():
     if _pynative_executor.grad_flag():
         _pynative_executor.set_grad_flag(False)
         _pynative_executor.clear_res()
+
+
+@pytest.fixture(autouse=True)
+def _registry_as_it_was():
+    """Operations that a test registers are gone after it, in the caches too."""
+    from hyper_parallel.core.shard.ops import parallel_ops_register as register  # pylint: disable=import-outside-toplevel
+    register.load_builtin_ops()
+    before = dict(register._OPS)
+    yield
+    if register._OPS != before:
+        register._OPS.clear()
+        register._OPS.update(before)
+        for forget in register._TOLD:
+            forget()
