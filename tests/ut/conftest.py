@@ -41,7 +41,8 @@ def _no_recording_left_open():
 @pytest.fixture(autouse=True)
 def _registry_as_it_was():
     """Operations that a test registers are gone after it, in the caches too."""
-    from hyper_parallel.core.shard.ops import parallel_ops_register as register  # pylint: disable=import-outside-toplevel
+    # pylint: disable-next=import-outside-toplevel
+    from hyper_parallel.core.shard.ops import parallel_ops_register as register
     register.load_builtin_ops()
     before = dict(register._OPS)
     yield
