@@ -148,7 +148,7 @@ WAIVERS = (
     Waiver("tests/", "unnecessary-lambda", "a table shows each call as a user writes it"),
     Waiver("tests/ut/property/", "no-value-for-parameter", "hypothesis fills in the arguments that a strategy draws"),
     Waiver("tests/ut/core/dtensor/test_planner.py", "no-value-for-parameter", "a star argument gives what pylint misses"),
-    Waiver("tests/st/", "protected-access", "a case looks at what a user must not touch, as unit tests do"),
+    Waiver("tests/st/", "protected-access", "a case looks where a user must not, as unit tests do"),
     Waiver("hyper_parallel/core/shard/ops/parallel_elementwise.py", "unused-argument", _INTERFACE),
     Waiver("contrib/codemod.py", "invalid-name", "libcst calls the methods of a transformer by these names"),
     Waiver("contrib/codemod.py", "unused-argument", "libcst passes both nodes to every method"),
