@@ -81,10 +81,9 @@ def bursts(plain, wrapped, counts) -> dict:
     for _ in range(3):
         burst(plain)
         burst(wrapped)
-    many = max(counts.pairs // BURST, 2)
     with no_collector():
-        rounds = [list(zip(*((burst(plain), burst(wrapped)) for _ in range(many)))) for _ in range(counts.rounds)]
-    return best_round([(list(p), list(d)) for p, d in rounds], BURST)
+        plains, wrappeds = zip(*((burst(plain), burst(wrapped)) for _ in range(counts.bursts)))
+    return best_round([(list(plains), list(wrappeds))], BURST)
 
 
 def recorded(case, plain: dict, wrapped: dict, measure) -> dict:
