@@ -142,7 +142,7 @@ def realisable(op: str, dtype) -> bool:
     return op != "all" and (op != "avg" or dtype.kind == "f")
 
 
-def realise(value: np.ndarray, layout, step: float, rng) -> list[np.ndarray]:
+def realise(value: np.ndarray, layout, step: float, rng, knots: tuple = ()) -> list[np.ndarray]:
     """Per-rank arrays, in mesh order, that denote `value` under the layout.
 
     Args:
@@ -150,12 +150,13 @@ def realise(value: np.ndarray, layout, step: float, rng) -> list[np.ndarray]:
         layout: a LayoutValue.
         step: addends are multiples of it.
         rng: numpy generator.
+        knots: numbers or arrays at which the op may change its slope; what a max or min leaves out sits there at times.
     """
     mesh, spec = layout.mesh, layout.spec(value.shape)
     addends = {(): value}
     for axis, op in enumerate(layout.partial):
         n = mesh.mesh_shape[axis] if op else 1
-        parts = {key: _SPLIT[op](v, n, step, rng) if op else [v] for key, v in addends.items()}
+        parts = {key: _split(op, v, n, step, rng, knots) if op else [v] for key, v in addends.items()}
         addends = {key + (c,): part for key, values in parts.items() for c, part in enumerate(values)}
     locals_ = []
     for coordinate in coordinates(mesh.mesh_shape):
@@ -163,6 +164,25 @@ def realise(value: np.ndarray, layout, step: float, rng) -> list[np.ndarray]:
         area = tuple(slice(begin, begin + length) for begin, length in spec.area(coordinate)) if spec.has_cuts else ()
         locals_.append(whole[area] if area else whole)
     return locals_
+
+
+def _split(op: str, value, n: int, step, rng, knots: tuple) -> list:
+    """n parts that reduce to the value, with knots among those that an extremum leaves out."""
+    parts = _SPLIT[op](value, n, step, rng)
+    if op not in ("max", "min") or value.dtype == bool or not knots:
+        return parts
+    sign = 1 if op == "max" else -1
+    return [_with_knot(part, value, sign, knots[rng.integers(len(knots))], rng) for part in parts]
+
+
+def _with_knot(part, value, sign: int, knot, rng):
+    """The part with a third of its elements on the knot, where an element is beyond the value and the knot is too."""
+    knot = np.broadcast_to(np.asarray(knot, np.float64), value.shape)
+    if value.dtype.kind != "f":
+        info = np.iinfo(value.dtype)
+        knot = np.clip(knot, info.min, info.max)
+    here = (rng.random(value.shape) < 1 / 3) & (sign * (value - knot) > 0) & (part != value)
+    return np.where(here, knot, part).astype(value.dtype)
 
 
 _STEPS = {"float32": 8192}  # addends that float16 cannot hold

@@ -34,6 +34,9 @@ from hyper_parallel.verify.registry import Reference
 from hyper_parallel.verify.tape import NoDerivative, vjp
 
 
+_SLOPES = (-3, 5, 6)  # of the hard activations: where the sixths, or the eighths of exact stand-ins, begin and end
+
+
 @dataclass(frozen=True)
 class Setting:
     """Where a call is checked.
@@ -140,8 +143,15 @@ class Problem:
         key = (i, layout)
         if key not in self._locals:
             rng = seed_of("locals", i, str(layout), layout.dims, *self._key)
-            self._locals[key] = realise(self.inputs[i], layout, self.step, rng)
+            self._locals[key] = realise(self.inputs[i], layout, self.step, rng, self._knots(i))
         return self._locals[key]
+
+    def _knots(self, i: int) -> tuple:
+        """Where the operation may change its slope in operand i: at numbers of the call, and at other operands."""
+        numbers = [v for v in self.arguments.template.values() if isinstance(v, (int, float)) and abs(v) < 100]
+        others = [x for j, x in enumerate(self.inputs) if j != i and x.dtype.kind == "f"
+                  and (not x.ndim or x.shape == self.inputs[i].shape)]
+        return (0, *dict.fromkeys(numbers), *_SLOPES, *others)
 
 
 def letters_of(signature, operands: tuple) -> tuple:

@@ -58,8 +58,8 @@ def register_op(name: str, *, signature: str, linear="nonlinear", params: str | 
             results are separated by commas.
         linear: what the operation is to an operand that is still to be reduced. "nonlinear" refuses it. "linear":
             linear in the first operand; "additive": a sum of its operands; "multilinear": a product, linear in each
-            operand; "increasing", "decreasing": monotone in every operand alike; "movement": elements are moved, never
-            combined. Or a function of the static parameters (a dict) that gives one of these words.
+            operand; "increasing", "decreasing": monotone in every operand alike, with a slope that is a function of the
+            result (which a clamp at its bounds is not); "movement": elements are moved, never combined. Or a function of the static parameters (a dict) that gives one of these words.
         params: the parameters in the call's order: "x:t w:t scale=1.0", ":t" for a tensor, "=" for a default. Default:
             one tensor per operand, named input, other, third, fourth.
         terms: the operation is a sum of these products of operands, each linear in its factors, in place of `linear`:
@@ -68,7 +68,8 @@ def register_op(name: str, *, signature: str, linear="nonlinear", params: str | 
             A letter that vanishes and is not named here is never cut.
         unshardable: letters that the operation acts along, which are never cut.
         no_grad: operands without gradient (indices, masks).
-        joint: "max" or "min", when several operands may be pending under it at once, as in maximum(x, y).
+        joint: "max" or "min", when several operands may be pending under it at once, and under nothing else, as in
+            maximum(x, y).
         override: replace a built-in operation.
         verify: check the declaration against `reference` first, over every placement, forward and backward.
         reference: the operation on numpy arrays, called with the arguments in the order of `params`. Its gradients are
@@ -194,7 +195,7 @@ class _Facts:
         return Signature(
             self.name, inputs, outputs, reduces=self.reduces, terms=self._terms(index, carried, word),
             monotone=tuple(direction if i in carried else 0 for i in range(len(present))) if direction else (),
-            joint=self.joint, movement=word == "movement", frozen=self.unshardable | repeated,
+            keeps=self.joint or ("max", "min"), joint=self.joint, movement=word == "movement", frozen=self.unshardable | repeated,
             no_grad=frozenset(index[n] for n in self.no_grad if n in index))
 
     def _terms(self, index: dict, carried: list, word: str) -> tuple:

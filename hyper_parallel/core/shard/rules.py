@@ -21,7 +21,9 @@ The identities behind the rows, with c running over the ranks of one axis:
   contraction  a letter summed away:             op(concat_c x_c, concat_c y_c) = sum_c op(x_c, y_c)
   multilinear  a term linear in each operand:    t(sum_c x_c, y) = sum_c t(x_c, y); likewise for the mean
   additive     a sum of terms:  sum_c a_c + b = sum_c (a_c + [c == 0] b);  mean_c a_c + b = mean_c (a_c + b)
-  monotone     f(max_c x_c) = max_c f(x_c) for a non-decreasing f; a non-increasing one swaps max and min
+  monotone     f(max_c x_c) = max_c f(x_c) for a non-decreasing f; a non-increasing one swaps max and min. The gradient
+               goes to one rank that attains f(max_c x_c); so f' must be a function of f, which it is not where f turns
+               flat with its upper slope: clamp keeps no pending extremum, maximum(x, y) keeps the maximum alone
   movement     elements are copied, never combined: any elementwise reduction commutes with it
 """
 from __future__ import annotations
@@ -57,6 +59,7 @@ class Signature:
         reduces: letter -> "sum", "max", "min", "prod" or "all", for letters that vanish and whose shards combine so.
         terms: the op is a sum of terms, each linear in every operand that it lists; empty means not linear.
         monotone: per operand +1 (non-decreasing), -1 (non-increasing) or 0; empty means none.
+        keeps: pending extrema that commute with the monotone map in value and in gradient.
         joint: reduce ops under which several operands may be pending at once.
         movement: elements are only moved; every pending reduction commutes with that.
         constant: a scalar is added, which must enter once under a pending sum.
@@ -73,6 +76,7 @@ class Signature:
     reduces: dict = field(default_factory=dict)
     terms: tuple = ()
     monotone: tuple = ()
+    keeps: tuple = ("max", "min")
     joint: tuple = ()
     movement: bool = False
     constant: bool = False
@@ -183,7 +187,7 @@ def _is_addend(sig: Signature, operands: tuple, term: tuple, letters: set) -> bo
 def _ordered_row(sig: Signature, operands: tuple, op: str) -> Row | None:
     """The pending row of a monotone map, or of pure movement."""
     pending = [i for i, p in enumerate(operands) if p[0] == "P"]
-    direction = _direction(sig, pending) if op in SWAPPED else 0
+    direction = _direction(sig, pending) if op in sig.keeps else 0
     if sig.no_grad.intersection(pending) or not (direction or sig.movement or op in sig.commutes):
         return None
     if len(pending) > 1 and op not in sig.joint and not sig.movement:
@@ -325,6 +329,9 @@ def _partial_reason(sig: Signature, layouts, axis: int, pending: list) -> str:
     op = layouts[pending[0]].partial[axis]
     if op in LINEAR_OPS and not sig.terms:
         return f"{sig.name} is not linear, so it does not commute with a pending {op}."
+    if op in SWAPPED and op not in sig.keeps and sig.monotone:
+        return (f"Where the result stops following a pending {op}, its gradient could reach a rank that does not hold "
+                f"the {op}.")
     if op not in LINEAR_OPS:
         return f"A pending {op} commutes only with maps that are monotone in (or only move) that operand."
     if len({layouts[i].partial[axis] for i in pending}) > 1:

@@ -35,6 +35,7 @@ class Nature:
         terms: the operation is a sum of these products, each linear in every factor.
         rising: parameters in which it is non-decreasing.
         falling: parameters in which it is non-increasing.
+        keeps: pending extrema that commute with it in value and in gradient, where it rises or falls.
         joint: reduce ops under which several operands may be pending at once.
         movement: elements are picked, never combined.
         constant: the parameter whose scalar is added.
@@ -44,6 +45,7 @@ class Nature:
     terms: tuple = ()
     rising: tuple = ()
     falling: tuple = ()
+    keeps: tuple = ("max", "min")
     joint: tuple = ()
     movement: bool = False
     constant: str | None = None
@@ -52,6 +54,7 @@ class Nature:
 
 NONLINEAR = Nature()
 RISING = Nature(rising=("input",))
+CLAMPED = Nature(rising=("input", "min", "max"), keeps=())  # flat beyond its bounds, with slope 1 on them
 FALLING = Nature(falling=("input",))
 LINEAR_MOVE = Nature(terms=(("input",),), movement=True)
 
@@ -104,7 +107,7 @@ def nature_signature(name: str, present: tuple, inputs: tuple, out: tuple, natur
     index = {p: i for i, p in enumerate(present)}
     terms = tuple(t for t in (tuple(index[p] for p in term if p in index) for term in nature.terms) if t)
     monotone = tuple((p in nature.rising) - (p in nature.falling) for p in present)
-    return Signature(name, inputs, (out,), terms=terms, monotone=monotone, joint=nature.joint,
+    return Signature(name, inputs, (out,), terms=terms, monotone=monotone, keeps=nature.keeps, joint=nature.joint,
                      movement=nature.movement, constant=nature.constant is not None,
                      no_grad=frozenset(index[p] for p in nature.no_grad if p in index))
 

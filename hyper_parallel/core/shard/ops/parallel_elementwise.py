@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from hyper_parallel.core.shard.declaration import Bound, Call, Operand
 from hyper_parallel.core.shard.ops.nature import (
-    FALLING, NONLINEAR, RISING, Nature, added, binder, divided, floor_divided, lerped, multiplied,
+    CLAMPED, FALLING, NONLINEAR, RISING, Nature, added, binder, divided, floor_divided, lerped, multiplied,
     nature_signature, selected, sign_of, subtracted,
 )
 from hyper_parallel.core.shard.ops.parallel_ops import declare
@@ -36,11 +36,6 @@ from hyper_parallel.errors import LayoutError
 def _rounded(call: Call) -> Nature:
     """round(x): monotone; with decimals it scales by powers of ten, whose rounding need not be."""
     return RISING if call["decimals"] in (0, None) else NONLINEAR
-
-
-def _clamped(call: Call) -> Nature:
-    """min(max(x, low), high): non-decreasing in each."""
-    return Nature(rising=("input", "min", "max"))
 
 
 def _masked_fill(call: Call) -> Nature:
@@ -109,8 +104,8 @@ for _name in ("Pow", "PowTensorScalar", "PowScalarTensor"):
     declare(_name, "input:t exponent:t", binder(NONLINEAR, "input", "exponent"))
 
 # the same kind of extremum, or a replica: max(max_c x_c, y) = max_c max(x_c, y)
-declare("Maximum", _PAIR, binder(Nature(rising=("input", "other"), joint=("max",)), "input", "other"))
-declare("Minimum", _PAIR, binder(Nature(rising=("input", "other"), joint=("min",)), "input", "other"))
+declare("Maximum", _PAIR, binder(Nature(rising=("input", "other"), keeps=("max",), joint=("max",)), "input", "other"))
+declare("Minimum", _PAIR, binder(Nature(rising=("input", "other"), keeps=("min",), joint=("min",)), "input", "other"))
 for _name in ("LogAddExp", "LogAddExp2"):
     declare(_name, _PAIR, binder(Nature(rising=("input", "other")), "input", "other"))
 
@@ -137,8 +132,8 @@ for _name in ("Abs", "Square", "Sqrt", "Rsqrt", "Reciprocal", "Log", "Log1p", "L
     declare(_name, "input:t", binder(NONLINEAR))
 
 # bounds, selection, interpolation
-declare("ClampScalar", "input:t min=None max=None", binder(_clamped))
-declare("ClampTensor", "input:t min:t=None max:t=None", binder(_clamped, "input", "min", "max"))
+declare("ClampScalar", "input:t min=None max=None", binder(CLAMPED))
+declare("ClampTensor", "input:t min:t=None max:t=None", binder(CLAMPED, "input", "min", "max"))
 declare("Select", "condition:t input:t other:t", _SELECT)
 declare("MaskedFillScalar", "input:t mask:t value", binder(_masked_fill, "input", "mask"))
 declare("MaskedFill", "input:t mask:t value:t", binder(_masked_fill, "input", "mask", "value"))

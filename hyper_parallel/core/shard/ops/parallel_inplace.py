@@ -19,8 +19,8 @@ from __future__ import annotations
 from hyper_parallel.core.shard.declaration import Bound, Call
 from hyper_parallel.core.shard.ops.dtypes import keeps_sums
 from hyper_parallel.core.shard.ops.nature import (
-    LINEAR_MOVE, NONLINEAR, RISING, Nature, added, bind_nature, binder, divided, floor_divided, is_scalar, multiplied,
-    selected, subtracted,
+    CLAMPED, LINEAR_MOVE, NONLINEAR, RISING, Nature, added, bind_nature, binder, divided, floor_divided, is_scalar,
+    multiplied, selected, subtracted,
 )
 from hyper_parallel.core.shard.ops.parallel_ops import declare
 
@@ -74,9 +74,8 @@ for _name in ("InplaceExp", "InplaceFloor", "InplaceSigmoid", "InplaceSign", "In
     _declare(_name, "input:t", binder(RISING))
 for _name in ("InplaceLog", "InplaceSiLU", "InplaceErfinv"):
     _declare(_name, "input:t", binder(NONLINEAR))
-_CLAMPED = Nature(rising=("input", "min", "max"))
-_declare("InplaceClampScalar", "input:t min=None max=None", binder(_CLAMPED))
-_declare("InplaceClampTensor", "input:t min:t=None max:t=None", binder(_CLAMPED, "input", "min", "max"))
+_declare("InplaceClampScalar", "input:t min=None max=None", binder(CLAMPED))
+_declare("InplaceClampTensor", "input:t min:t=None max:t=None", binder(CLAMPED, "input", "min", "max"))
 
 _declare("InplaceZero", "input:t", binder(LINEAR_MOVE))
 _declare("InplaceFillScalar", "input:t value", binder(_filled))
