@@ -28,9 +28,10 @@ import numpy as np
 
 from contrib.ask import Answers, Operation, ask
 from contrib.audit_cases import NAMES, Case, single_axis_cases, two_axis_cases
+from contrib.audit_references import referred_cases
 from contrib.checkout import Checkout, Refused
 from contrib.child import meanings
-from contrib.registry import operations
+from contrib.registry import meaning_of, operations
 from hyper_parallel.core.dtensor.denotation import denote
 from hyper_parallel.core.dtensor.layout_value import layout_value
 from hyper_parallel.core.dtensor.placement_types import REDUCE_OPS
@@ -57,15 +58,17 @@ class Unsound:
 
     Attributes:
         case: the call.
-        claimed: the checkout's output layout, as {"map", "partial"}.
+        claimed: the checkout's layout of an output, as {"map", "partial"}.
         results: local results, one per rank.
         found: the value that the claim makes of them, or why it makes none.
+        truth: the global result.
     """
 
     case: Case
     claimed: dict
     results: tuple
     found: object
+    truth: np.ndarray
 
     @property
     def cause(self) -> str:
@@ -110,11 +113,11 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Report:
-    """The outcomes, what stood in for missing frameworks, and registered operations whose meaning is not known."""
+    """The outcomes, what stood in for missing frameworks, and the names that are not audited, with reasons."""
 
     outcomes: tuple
     stood_in: tuple
-    unknown: tuple = ()
+    unknown: dict = field(default_factory=dict)
 
     def of_family(self, family: str) -> tuple:
         """Outcomes of one family."""
@@ -168,7 +171,7 @@ def _digest(checkout: Checkout) -> str:
 def _audit(checkout: Checkout, only, python: str | None) -> Report:
     found, unknown = _chosen(checkout, only)
     put = functools.partial(ask, checkout, python=python)
-    outcomes = [Outcome(operation, meanings.named(operation.name).family) for operation in found]
+    outcomes = [Outcome(operation, meaning_of(operation.name).family) for operation in found]
     accepted, stood_in = _accepted(put, outcomes)
     answers = put([case.asked(True) for _, case in accepted], ranks=RANKS)
     for (outcome, case), *by_rank in zip(accepted, *answers.by_rank):
@@ -177,27 +180,34 @@ def _audit(checkout: Checkout, only, python: str | None) -> Report:
         if outcome.accepted:
             del outcome.unjudged[_REFUSED]
     _shrink(put, outcomes)
-    return Report(tuple(outcomes), stood_in, tuple(unknown))
+    return Report(tuple(outcomes), stood_in, unknown)
 
 
-def _chosen(checkout: Checkout, only) -> tuple[list, list]:
-    """The operations to check, and the registered ones whose meaning is not known."""
+def _chosen(checkout: Checkout, only) -> tuple[list, dict]:
+    """The operations to check, and the registered ones that have no meaning here, with reasons."""
     found, unknown = operations(checkout)
     missing = sorted(set(only) - {operation.name for operation in found})
     if missing:
         raise Refused(f"Nothing is known of {', '.join(missing)}. Operations: {', '.join(o.name for o in found)}.")
-    return ([operation for operation in found if operation.name in only], []) if only else (found, unknown)
+    return ([operation for operation in found if operation.name in only], {}) if only else (found, unknown)
 
 
 def _accepted(put, outcomes: list) -> tuple[list, tuple]:
     """The cases that the checkout labels, on one axis and then on two, and the frameworks that were missing."""
-    cases = [(o, case) for o in outcomes for case in single_axis_cases(o.operation, meanings.named(o.operation.name))]
+    cases = [(o, case) for o in outcomes for case in _first_cases(o.operation, meaning_of(o.operation.name))]
     accepted, stood_in = _labelled(put, cases)
     pairs = []
     for o in outcomes:
         rows = [case for other, case in accepted if other is o]
-        pairs += [(o, case) for case in two_axis_cases(o.operation, meanings.named(o.operation.name), rows)]
+        if o.family == meanings.MATMUL:
+            pairs += [(o, case) for case in two_axis_cases(o.operation, meaning_of(o.operation.name), rows)]
     return accepted + _labelled(put, pairs)[0], stood_in
+
+
+def _first_cases(operation: Operation, meaning) -> list[Case]:
+    """The calls with every placement on one axis."""
+    cases = single_axis_cases if meaning.family == meanings.MATMUL else referred_cases
+    return cases(operation, meaning)
 
 
 def _labelled(put, cases: list) -> tuple[list, tuple]:
@@ -243,14 +253,23 @@ def verdict(case: Case, told) -> Unsound | None:
     """
     if any("values" not in answer for answer in told):
         return None
-    claimed, results = told[0]["layouts"][0], tuple(np.asarray(answer["values"][0]) for answer in told)
-    if any(answer["layouts"] != told[0]["layouts"] for answer in told):
-        return Unsound(case, claimed, results, "ranks are given different layouts")
+    labels, by_rank = told[0]["layouts"], zip(*[answer["values"] for answer in told])
+    uneven = any(answer["layouts"] != labels for answer in told)
+    for claimed, results, truth in zip(labels, by_rank, case.outputs):
+        if claimed is not None:
+            results = tuple(map(np.asarray, results))
+            found = "ranks are given different layouts" if uneven else _denoted(case, claimed, results)
+            if isinstance(found, str) or not _same(found, truth, case.meaning.exact):
+                return Unsound(case, claimed, results, found, truth)
+    return None
+
+
+def _denoted(case: Case, claimed: dict, results: tuple):
+    """The value that local results have under a label, or why they have none."""
     try:
-        found = denote(results, claimed_layout(case.mesh, claimed))
+        return denote(results, claimed_layout(case.mesh, claimed))
     except (LayoutError, ValueError) as error:
-        return Unsound(case, claimed, results, _void(error))
-    return None if _same(found, case.expected, case.meaning.exact) else Unsound(case, claimed, results, found)
+        return _void(error)
 
 
 def _void(error: Exception) -> str:
@@ -262,7 +281,9 @@ def _void(error: Exception) -> str:
 def _same(found, expected, exact: bool) -> bool:
     if np.shape(found) != np.shape(expected):
         return False
-    return bool(np.array_equal(found, expected) if exact else np.allclose(found, expected, rtol=1e-12, atol=1e-12))
+    if exact:
+        return bool(np.array_equal(found, expected, equal_nan=True))
+    return bool(np.allclose(found, expected, rtol=1e-12, atol=1e-12, equal_nan=True))
 
 
 def claimed_layout(mesh: tuple, claimed: dict):

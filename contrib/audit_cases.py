@@ -102,15 +102,27 @@ class Case:
         values = [value for value, _ in self.values]
         return np.asarray(self.meaning.function(*values, *self.form.statics))
 
+    @property
+    def outputs(self) -> tuple:
+        """The global results."""
+        return (self.expected,)
+
+    @property
+    def statics(self) -> tuple:
+        """Every argument that is no tensor."""
+        return self.form.statics
+
     def asked(self, with_values: bool) -> dict:
         """The question that this case puts to the checkout."""
         operands = [None if dims is None else self._operand(dims, layout)
                     for dims, layout in zip(self.form.operands, self.layouts)]
-        locals_ = None
-        if with_values:
-            locals_ = [[None if parts is None else np.asarray(parts[rank]).tolist() for _, parts in self.values]
-                       for rank in range(math.prod(self.mesh))]
-        return question(self.operation, self.meaning.names.split()[0], self.mesh, operands, self.form.statics, locals_)
+        return question(self.operation, self.meaning.names.split()[0], self.mesh, operands, self.form.statics,
+                        self._locals() if with_values else None)
+
+    def _locals(self) -> list:
+        """Per rank the operands' local values."""
+        return [[None if parts is None else np.asarray(parts[rank]).tolist() for _, parts in self.values]
+                for rank in range(math.prod(self.mesh))]
 
     def _operand(self, dims, layout) -> dict:
         shape = [self.sizes[c] for c in dims]

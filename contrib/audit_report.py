@@ -37,8 +37,14 @@ def tell(report: Report, title: str) -> str:
         for cause, one in sorted(outcome.smallest().items()):
             lines += ["", f"{outcome.operation.name} {cause}.", *_rules(outcome, cause), *counterexample(one)]
     if report.unknown:
-        lines += ["", f"Not audited, for want of a meaning here: {', '.join(report.unknown)}."]
+        lines += ["", "not audited", *(f"  {reason}: {', '.join(names)}" for reason, names in _by_reason(report))]
     return "\n".join([*lines, "", verdict_of(report)])
+
+
+def _by_reason(report: Report) -> list[tuple]:
+    """Reason -> the names that are not audited for it."""
+    return [(reason, [name for name, other in report.unknown.items() if other == reason])
+            for reason in dict.fromkeys(report.unknown.values())]
 
 
 def verdict_of(report: Report) -> str:
@@ -102,14 +108,14 @@ def counterexample(one: Unsound) -> list[str]:
     """One call with its numbers, rank by rank."""
     case = one.case
     axes = ", ".join(f"{name}={size}" for name, size in zip(NAMES, case.mesh))
-    flags = f", {', '.join(map(repr, case.form.statics))}" if case.form.statics else ""
+    flags = f", {', '.join(map(repr, case.statics))}" if case.statics else ""
     lines = [f"  smallest: mesh ({axes}), operands ({placements_of(one)}){flags}, labelled {label_of(one)}"]
     parts = [parts for _, parts in case.values if parts is not None]
     for rank, result in enumerate(one.results):
         operands = " and ".join(_short(part[rank]) for part in parts)
         lines.append(f"    rank {rank} has {operands}, computes {_short(result)}")
     said = f"label is void: {one.found}" if isinstance(one.found, str) else f"label says: {_short(one.found)}"
-    return [*lines, f"    the {said}", f"    the truth is: {_short(case.expected)}"]
+    return [*lines, f"    the {said}", f"    the truth is: {_short(one.truth)}"]
 
 
 def _short(value) -> str:

@@ -19,6 +19,7 @@ import pathlib
 import yaml
 
 from contrib.ask import Operation
+from contrib.audit_references import referred, why_not
 from contrib.checkout import CLASSES, Checkout
 from contrib.child import meanings
 
@@ -35,20 +36,26 @@ def matmul_operations(checkout: Checkout) -> list[Operation]:
     return [Operation(_NAMES[name], name, checkout.matmul_module) for name in CLASSES]
 
 
-def operations(checkout: Checkout) -> tuple[list[Operation], list[str]]:
-    """The operations whose meaning is known, and the names of the registered ones whose meaning is not.
+def meaning_of(name: str) -> meanings.Meaning | None:
+    """What an operation of this public name means; None when that is not known."""
+    return meanings.named(name) if meanings.known(name) else referred(name)
+
+
+def operations(checkout: Checkout) -> tuple[list[Operation], dict]:
+    """The operations whose meaning is known, and the other registered names with the reason why theirs is not.
 
     A class that is registered under several names is taken once per meaning.
     """
-    found, unknown = {(op.class_name, meanings.named(op.name).names): op for op in matmul_operations(checkout)}, []
+    found, unknown = {(op.class_name, meaning_of(op.name).key): op for op in matmul_operations(checkout)}, {}
     for name, entry in _entries(checkout):
-        if not meanings.known(name):
-            unknown.append(name)
+        meaning = meaning_of(name)
+        if meaning is None:
+            unknown[name] = why_not(name)
         elif entry.get("distributed_op_class"):
             operation = Operation(name, entry["distributed_op_class"], _module(checkout, entry),
                                   entry.get("infer_layout_suffix") or "")
-            found.setdefault((operation.class_name, meanings.named(name).names), operation)
-    return list(found.values()), sorted(set(unknown))
+            found.setdefault((operation.class_name, meaning.key), operation)
+    return list(found.values()), dict(sorted(unknown.items()))
 
 
 def _entries(checkout: Checkout):

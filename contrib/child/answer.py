@@ -55,6 +55,7 @@ def main(checkout: str, questions: str, answers: str) -> None:
     # The folder of this script holds modules that the checkout must not see by accident.
     sys.path[0] = checkout
     asked = json.loads(pathlib.Path(questions).read_text(encoding="utf-8"))
+    references = _references() if any(question.get("reference") for question in asked["questions"]) else None
     modules = [asked["first"], asked["layout"]]
     stood_in, shells = stand_ins.load(checkout, modules)
     told = {"stood_in": stood_in, "shells": shells, "answers": []}
@@ -63,7 +64,7 @@ def main(checkout: str, questions: str, answers: str) -> None:
         stand_ins.forget()
         stand_ins.play(rank)
         importlib.import_module(asked["first"])
-        desk = _Desk(asked["layout"], rank)
+        desk = _Desk(asked["layout"], rank, references)
         told["answers"].append([desk.answer(question) for question in asked["questions"]])
     pathlib.Path(answers).write_text(json.dumps(told), encoding="utf-8")
 
@@ -76,17 +77,28 @@ def _meanings():
     return module.named
 
 
+def _references() -> dict:
+    """The exact verifier's meanings, loaded before the checkout's package takes the name of ours."""
+    sys.path.insert(0, str(HERE.parents[1]))
+    try:
+        return importlib.import_module("hyper_parallel.verify.registry").load_references()
+    finally:
+        sys.path.pop(0)
+        stand_ins.forget()
+
+
 class _Desk:
     """Answers for one rank.
 
     Args:
         layout_module: where the checkout's Layout is.
         rank: the rank that is played.
+        references: the exact verifier's meanings by name.
     """
 
-    def __init__(self, layout_module: str, rank: int):
+    def __init__(self, layout_module: str, rank: int, references: dict | None):
         self.layout_class, self.rank = importlib.import_module(layout_module).Layout, rank
-        self.meaning, self.operations, self.templates = _meanings(), {}, {}
+        self.meaning, self.references, self.operations, self.templates = _meanings(), references, {}, {}
 
     def answer(self, question: dict) -> dict:
         """Refused, not judged, or output layouts and, where locals are given, local results."""
@@ -132,47 +144,54 @@ class _Desk:
         return self.templates[mesh]
 
     def _infer(self, op, layouts, question):
-        statics = list(question["statics"])
-        if question["suffix"] == "WithShape":
-            statics.append([operand["shape"] for operand in question["operands"]])
+        statics = _tuples(question["statics"])
+        shapes = [operand["shape"] for operand in question["operands"] if operand is not None]
+        extra = [shapes] if question["suffix"] == "WithShape" else []
         if _count(type(op).infer_layout) == 2:
-            return op.infer_layout(self._cache_values(op, layouts, statics, question))
-        return op.infer_layout(tuple(layouts), statics)
+            return op.infer_layout(self._cache_values(op, layouts, [*statics, *extra], question))
+        # The older dispatcher leaves None out of the other arguments.
+        return op.infer_layout(tuple(layouts), [*(value for value in statics if value is not None), *extra])
 
     def _cache_values(self, op, layouts, statics, question):
         """What the op's own first phase makes of the call; the documented form where that phase needs a device."""
         if question["ask_preprocess"]:
             try:
-                tensors = [_Argument(layout, _tensor(np.zeros(operand["shape"])), tuple(operand["shape"]))
+                tensors = [None if operand is None else _argument(layout, operand)
                            for layout, operand in zip(layouts, question["operands"])]
-                return op.preprocess((*tensors, *statics), {})[2]
+                return op.preprocess(_in_order(question, tensors, statics), {})[2]
             except Exception:  # pylint: disable=broad-exception-caught  # then as documented
                 pass
         return [*layouts, *statics]
 
     def _judgeable(self, op, layouts, result, question) -> dict:
-        outputs = [out for out in _outputs(result) if isinstance(out, self.layout_class)]
-        if not outputs:
+        outputs = [out if isinstance(out, self.layout_class) else None for out in _outputs(result)]
+        if not any(outputs):
             return {"unjudged": "infer_layout returned no layout"}
-        told = {"layouts": [{"map": _plain(out.alias_tensor_map), "partial": list(out.partial)} for out in outputs]}
+        told = {"layouts": [out and {"map": _plain(out.alias_tensor_map), "partial": list(out.partial)}
+                            for out in outputs]}
         if question.get("locals"):
             told["values"] = self._local_results(op, layouts, result, question)
         return told
 
     def _local_results(self, op, layouts, result, question) -> list:
-        values = [None if value is None else _tensor(value) for value in question["locals"][self.rank]]
+        values = [None if value is None else _tensor(value, operand.get("dtype"))
+                  for value, operand in zip(question["locals"][self.rank], question["operands"])]
         run = self._implementation(op, layouts, result, question)
-        found = run(*values, *question["statics"])
+        statics = _tuples(question["statics"])
+        if question["suffix"] == "Reshape":
+            statics[-1] = result[1]  # the shape of the local result, which this convention hands to the kernel
+        found = run(*_in_order(question, values, statics))
         found = found if isinstance(found, (tuple, list)) else (found,)
         return [np.asarray(value).tolist() for value in found]
 
     def _implementation(self, op, layouts, result, question):
         def kernel(*arguments, **named):
-            plain = [np.asarray(a) if isinstance(a, np.ndarray) or hasattr(a, "numpy") else a for a in arguments]
             try:
-                return _tensor(self.meaning(question["meaning"]).function(*plain, *named.values()))
+                found = self._computed(question, [_bare(a) for a in arguments],
+                                       {name: _bare(value) for name, value in named.items()})
             except Exception as error:
                 raise _KernelError(_told(error)) from error
+            return tuple(map(_tensor, found)) if isinstance(found, (tuple, list)) else _tensor(found)
 
         expand = getattr(op, "get_expand_impl", None)
         if expand is None:
@@ -183,6 +202,15 @@ class _Desk:
             made = expand(kernel, result, tuple(layouts), list(question["statics"]))
         return made or kernel
 
+    def _computed(self, question: dict, arguments: list, named: dict):
+        """What the operation means, on plain arrays."""
+        if not question.get("reference"):
+            return self.meaning(question["meaning"]).function(*arguments, *named.values())
+        names = [name for name, _, _ in question["order"]]
+        rest = {name: _as_tuple(value) for name, value in question["rest"].items()}
+        with np.errstate(all="ignore"):
+            return self.references[question["meaning"]].function({**rest, **dict(zip(names, arguments)), **named})
+
 
 @functools.lru_cache(maxsize=None)
 def _count(function) -> int:
@@ -190,9 +218,41 @@ def _count(function) -> int:
     return len(inspect.signature(function).parameters)
 
 
-def _tensor(value):
+def _argument(layout, operand: dict) -> _Argument:
+    """A distributed tensor of zeros."""
+    return _Argument(layout, _tensor(np.zeros(operand["shape"]), operand.get("dtype")), tuple(operand["shape"]))
+
+
+def _in_order(question: dict, tensors: list, statics: list) -> tuple:
+    """The arguments as they are passed."""
+    if "order" not in question:
+        return (*tensors, *statics)
+    found = []
+    for _, kind, places in question["order"]:
+        values = [(statics if kind == "static" else tensors)[place] for place in places]
+        found.append(tuple(values) if kind == "tensors" else values[0])
+    return tuple(found)
+
+
+def _tuples(statics: list) -> list:
+    return list(map(_as_tuple, statics))
+
+
+def _as_tuple(value):
+    """JSON has no tuples, which arguments are."""
+    return tuple(map(_as_tuple, value)) if isinstance(value, list) else value
+
+
+def _bare(value):
+    """A plain array, or several, or what is none."""
+    if isinstance(value, (tuple, list)):
+        return tuple(map(_bare, value))
+    return np.asarray(value) if isinstance(value, np.ndarray) or hasattr(value, "numpy") else value
+
+
+def _tensor(value, dtype=None):
     """A local tensor of the framework if it is there, else of the stand-ins."""
-    array, torch = np.asarray(value), sys.modules.get("torch")
+    array, torch = np.asarray(value, dtype), sys.modules.get("torch")
     real = torch is not None and hasattr(torch, "__file__")
     return torch.from_numpy(array.copy()) if real else array.view(stand_ins.Tensor)
 

@@ -11,7 +11,7 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
-"""What operations mean, in numpy: a table that both sides of the audit read. numpy only.
+"""What the matmul family means, in numpy: a table that both sides of the audit read. numpy only.
 
 An entry gives the function of the operand arrays and static arguments, and the calls to try: the dimensions of each
 operand as letters, and the static arguments as the checkout's rules take them.
@@ -63,6 +63,11 @@ class Meaning:
     factors: int = 0
     exact: bool = True
 
+    @property
+    def key(self) -> str:
+        """Names that mean the same have the same key."""
+        return self.names.split()[0]
+
 
 def _flags(x, w, transpose_a=False, transpose_b=False):
     return (x.swapaxes(-1, -2) if transpose_a else x) @ (w.swapaxes(-1, -2) if transpose_b else w)
@@ -73,15 +78,6 @@ def _linear(x, w, bias=None):
     return product if bias is None else product + bias
 
 
-def _softmax(x, dim=-1):
-    e = np.exp(x - np.max(x, dim, keepdims=True))
-    return e / np.sum(e, dim, keepdims=True)
-
-
-def _reduction(function):
-    return lambda x, dim=None, keepdim=False, *_: function(x, axis=dim, keepdims=bool(keepdim))
-
-
 def _forms(*operands, statics=((),), axes=1) -> tuple:
     return tuple(Form(o, s, axes=axes) for o in operands for s in statics)
 
@@ -89,7 +85,6 @@ def _forms(*operands, statics=((),), axes=1) -> tuple:
 _FLAGGED = (Form(("mk", "kn"), (False, False), axes=2), Form(("km", "kn"), (True, False)),
             Form(("mk", "nk"), (False, True)), Form(("km", "nk"), (True, True)))
 _BATCH_FLAGGED = tuple(Form(tuple("b" + o for o in form.operands), form.statics) for form in _FLAGGED)
-_ALONG = _forms(("ab",), statics=((0, False), (1, False), (1, True)))
 
 MEANINGS = (
     Meaning("MatMulExt matmul", np.matmul, (*_forms(("mk", "kn"), axes=2), *_forms(("bmk", "kn"), ("bmk", "bkn"))),
@@ -99,25 +94,6 @@ MEANINGS = (
     Meaning("BatchMatMul", _flags, _BATCH_FLAGGED, MATMUL, 2),
     Meaning("Dense linear", _linear, (Form(("mk", "nk", None)), Form(("mk", "nk", "n"), axes=2),
                                       Form(("mk", "nk", "n"), plain=(2,)), Form(("bmk", "nk", "n"))), MATMUL, 2),
-    Meaning("Mul mul", np.multiply, _forms(("ab", "ab")), factors=2),
-    Meaning("Add AddExt add", lambda x, y, alpha=1: x + alpha * y, _forms(("ab", "ab"))),
-    Meaning("Sub SubExt sub", lambda x, y, alpha=1: x - alpha * y, _forms(("ab", "ab"))),
-    Meaning("Minimum minimum", np.minimum, _forms(("ab", "ab"))),
-    Meaning("Maximum maximum", np.maximum, _forms(("ab", "ab"))),
-    Meaning("ReLU relu", lambda x: np.maximum(x, 0), _forms(("ab",))),
-    Meaning("Neg neg", np.negative, _forms(("ab",))),
-    Meaning("Abs abs", np.abs, _forms(("ab",))),
-    Meaning("Square square", np.square, _forms(("ab",))),
-    Meaning("Contiguous contiguous", lambda x: x, _forms(("ab",))),
-    Meaning("Softmax softmax", _softmax, _forms(("ab",), statics=((-1,),)), exact=False),
-    Meaning("SumExt sum", _reduction(np.sum), _ALONG),
-    Meaning("MeanExt mean", _reduction(np.mean), _ALONG, exact=False),
-    Meaning("ReduceMax amax", _reduction(np.max), _ALONG),
-    Meaning("ProdExt prod", _reduction(np.prod), _ALONG),
-    Meaning("Transpose TransposeView permute", np.transpose, _forms(("ab",), statics=(((1, 0),),))),
-    Meaning("TransposeExtView transpose", np.swapaxes, _forms(("ab",), statics=((0, 1),))),
-    Meaning("ExpandDims unsqueeze", np.expand_dims, _forms(("ab",), statics=((0,), (2,)))),
-    Meaning("CumsumExt cumsum", np.cumsum, _forms(("ab",), statics=((1,),))),
 )
 _BY_NAME = {name: meaning for meaning in MEANINGS for name in meaning.names.split()}
 
