@@ -83,7 +83,8 @@ def st_npu(session: nox.Session) -> None:
     if not options.dry_run:
         _python(session, "-m", "hyper_parallel.platform.host", "npu", str(options.cards or 2))
     # The plugin leaves out jobs that are too large; in a dry run it shows the command of each job instead.
-    _system_tests(session, "npu", "-p", "contrib.pytest_msrun", *(["-s"] * options.dry_run), *rest, **env)
+    shown = ("-s", "-q", "-rN", "--no-header") if options.dry_run else ()
+    _system_tests(session, "npu", "-p", "contrib.pytest_msrun", *shown, *rest, **env)
 
 
 @nox.session

@@ -48,12 +48,22 @@ def checked(run_workers):
     def run(script, arguments=(), *, ranks, **options):
         dry_run = bool(os.environ.get(DRY_RUN))
         cards = int(os.environ.get(CARDS) or (ranks if dry_run else host.ascend_cards()))
+        shown = _command(script, arguments, ranks, options) if dry_run else ""
         if ranks > cards:
+            if dry_run:
+                print(f"\nleft out, as {cards} cards are to be used: {shown}")
             pytest.skip(f"needs {ranks} cards, and {cards} are to be used")
         if dry_run:
-            folder = options.get("log_dir") or "LOG_DIR"
-            print(shlex.join(["msrun", *msrun.command_line(script, arguments, ranks, "PORT", folder)]))
+            print(f"\n{shown}")
             pytest.skip("dry run: nothing was run")
         STARTED.append(str(script))
         return run_workers(script, arguments, ranks=ranks, **options)
     return run
+
+
+def _command(script, arguments, ranks: int, options: dict) -> str:
+    """What would be run: settings, launcher, script and its arguments."""
+    settings = [f"{name}={value}" for name, value in (options.get("env") or {}).items()]
+    folder = options.get("log_dir") or "LOG_DIR"
+    return shlex.join([*(["env", *settings] if settings else []), "msrun",
+                       *msrun.command_line(script, arguments, ranks, "PORT", folder)])

@@ -12,6 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 """The plugin of system tests on Ascend: what it leaves out, shows, or lets through."""
+import shlex
 import types
 
 import pytest
@@ -61,14 +62,14 @@ def test_dry_run_shows_the_command(jobs, monkeypatch, capsys):
     """
     Feature: nox -s st_npu -- --dry-run.
     Description: a job of four workers on a host with two cards.
-    Expectation: its command is printed with all its arguments, and the test is skipped as not run.
+    Expectation: its command is printed with settings and arguments, and the test is skipped as not run.
     """
     monkeypatch.setenv(plugin.DRY_RUN, "1")
     with pytest.raises(pytest.skip.Exception, match="nothing was run"):
-        jobs.launch("w.py", ["a", 4], ranks=4, log_dir="logs")
+        jobs.launch("w.py", ["a", 4], ranks=4, log_dir="logs", env={"LIMIT": "a b"})
     assert not jobs.reached
-    words = capsys.readouterr().out.split()
-    assert words[:2] == ["msrun", "--worker_num=4"] and words[-3:] == ["w.py", "a", "4"] and "--log_dir=logs" in words
+    words = shlex.split(capsys.readouterr().out)
+    assert words[:4] == ["env", "LIMIT=a b", "msrun", "--worker_num=4"] and words[-3:] == ["w.py", "a", "4"] and "--log_dir=logs" in words
 
 
 @pytest.mark.parametrize("started, dry_run, status", [(["w.py"], "", 0), ([], "", 5), ([], "1", 0)])
@@ -84,3 +85,17 @@ def test_run_without_any_job_is_no_success(jobs, monkeypatch, started, dry_run, 
     session = types.SimpleNamespace(exitstatus=pytest.ExitCode.OK)
     plugin.pytest_sessionfinish(session)
     assert session.exitstatus == status
+
+
+def test_dry_run_names_jobs_that_are_left_out(jobs, monkeypatch, capsys):
+    """
+    Feature: nox -s st_npu -- --dry-run --cards N.
+    Description: a job of more workers than cards are to be used.
+    Expectation: its command is shown behind the reason why it is left out.
+    """
+    monkeypatch.setenv(plugin.DRY_RUN, "1")
+    monkeypatch.setenv(plugin.CARDS, "2")
+    with pytest.raises(pytest.skip.Exception, match="needs 4 cards"):
+        jobs.launch("w.py", ranks=4)
+    assert not jobs.reached
+    assert capsys.readouterr().out.startswith("\nleft out, as 2 cards are to be used: msrun --worker_num=4")
