@@ -30,6 +30,7 @@ import sys
 OVERRIDE = "HYPER_PARALLEL_PYTHON"
 SUPPORTED = ((3, 10), (3, 13))
 PYTHONS = ("3.10", "3.11", "3.12")
+MINDSPORE = "2.10.*"
 CANDIDATES = ("python3.11", "python3.12", "python3.10", "python3", "python")
 EXTRA = "test"
 
@@ -66,32 +67,60 @@ def _make(root: pathlib.Path, home: pathlib.Path, run) -> None:
         f"{root}[{EXTRA}]")
 
 
-def of_version(root: pathlib.Path, version: str, mindspore: str, run) -> str | None:
-    """The interpreter of an environment of its own for one Python and MindSpore version; None when it cannot be had.
+def of_version(root: pathlib.Path, version: str, mindspore: str, run) -> tuple[str, str]:
+    """The interpreter of an environment of its own for one Python and MindSpore version, or why it cannot be had.
 
     Args:
         root: the checkout, which is installed in place.
         version: Python version, such as "3.12".
         mindspore: MindSpore version or pattern, such as "2.10.*".
         run: runs a command given as strings, and raises when it fails.
+
+    Returns:
+        The interpreter and "", or "" and the reason.
     """
-    found = shutil.which(f"python{version}")
-    if not found or ".".join(map(str, _version(found))) != version:
-        return None
-    home = root / ".nox" / f"compat-{version}"
+    found = next((path for path in _candidates(version) if ".".join(map(str, _version(path))) == version), None)
+    if found is None:
+        return "", f"no Python {version} in PATH or among pyenv's versions"
+    home = root / ".nox" / f"compat-{version}-{mindspore.replace('*', 'x')}"
     python, stamp = home / "bin" / "python", home / "installed.txt"
     state = f"{hashlib.sha256((root / 'setup.py').read_bytes()).hexdigest()} {mindspore} {root}"
     if stamp.exists() and stamp.read_text(encoding="utf-8") == state:
-        return str(python)
+        return str(python), ""
     shutil.rmtree(home, ignore_errors=True)
     home.parent.mkdir(exist_ok=True)
     run(found, "-m", "venv", str(home))
-    install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", f"mindspore=={mindspore}",
+    install = [str(python), "-m", "pip", "install", "--disable-pip-version-check", f"mindspore=={mindspore}",
                "--editable", f"{root}[{EXTRA}]"]
-    if subprocess.run(install, check=False).returncode:
-        return None
+    done = subprocess.run(install, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode:
+        shutil.rmtree(home, ignore_errors=True)
+        return "", f"MindSpore {mindspore} does not install: {_reason(done.stdout)}"
     stamp.write_text(state, encoding="utf-8")
-    return str(python)
+    return str(python), ""
+
+
+def _candidates(version: str):
+    """Interpreters that may be of this version."""
+    found = shutil.which(f"python{version}")
+    root = pathlib.Path(os.environ.get("PYENV_ROOT") or pathlib.Path.home() / ".pyenv")
+    yield from [found] if found else []
+    yield from map(str, sorted(root.glob(f"versions/{version}.*/bin/python{version}")))
+
+
+def _reason(text: str) -> str:
+    """The conflict that pip found, else the last thing that it calls an error.
+
+    Examples:
+        >>> _reason("The conflict is caused by:\\n    a 1 depends on b<3\\n\\nERROR: ResolutionImpossible")
+        'a 1 depends on b<3'
+        >>> _reason("ERROR: Could not find b\\nERROR: No matching distribution found for b")
+        'No matching distribution found for b'
+    """
+    lines = [line.strip() for line in text.splitlines()]
+    errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
+    conflicts = [line for line in lines if " depends on " in line]
+    return (conflicts or errors or ["pip gave no reason"])[-1]
 
 
 def _state(root: pathlib.Path) -> str:

@@ -14,6 +14,8 @@
 """The shared environment is made once, and again only when what it was made from has changed; coverage targets."""
 import json
 import pathlib
+import sys
+import types
 
 import pytest
 
@@ -104,6 +106,65 @@ def test_host_without_a_supported_python_is_refused(monkeypatch):
     monkeypatch.setattr(shared_env, "SUPPORTED", ((4, 0), (4, 1)))
     with pytest.raises(RuntimeError, match=shared_env.OVERRIDE):
         shared_env.supported_python()
+
+
+HERE = f"{sys.version_info[0]}.{sys.version_info[1]}"
+CONFLICT = "The conflict is caused by:\n    a 1 depends on mindspore<3\n\nERROR: ResolutionImpossible"
+
+
+@pytest.fixture(name="pip")
+def fixture_pip(monkeypatch):
+    """What pip answers: exit code and text; and the commands that it got."""
+    answer = types.SimpleNamespace(code=0, text="", asked=[])
+    real = shared_env.subprocess.run
+
+    def run(command, **options):
+        if "pip" not in command:
+            return real(command, **options)
+        answer.asked.append(command)
+        return types.SimpleNamespace(returncode=answer.code, stdout=answer.text)
+
+    monkeypatch.setattr(shared_env.subprocess, "run", run)
+    monkeypatch.setattr(shared_env, "_candidates", lambda version: [sys.executable])
+    return answer
+
+
+def test_version_that_installs_is_installed_once(checkout, pip):
+    """
+    Feature: nox -s compat.
+    Description: ask twice for an environment of this Python and one MindSpore version, then for another version.
+    Expectation: pip runs once per version, and is asked for that version and the checkout.
+    """
+    python, reason = shared_env.of_version(checkout, HERE, "2.10.*", Commands())
+    assert not reason and python.startswith(str(checkout))
+    assert shared_env.of_version(checkout, HERE, "2.10.*", Commands()) == (python, "")
+    assert shared_env.of_version(checkout, HERE, "2.10.0", Commands())[0] != python
+    assert [command[-3:] for command in pip.asked] == [
+        [f"mindspore=={version}", "--editable", f"{checkout}[test]"] for version in ("2.10.*", "2.10.0")]
+
+
+@pytest.mark.parametrize("text, said", [
+    (CONFLICT, "a 1 depends on mindspore<3"), ("ERROR: No matching distribution found", "No matching distribution")])
+def test_version_that_does_not_install_is_not_run_for_a_reason(checkout, pip, text, said):
+    """
+    Feature: nox -s compat.
+    Description: pip finds a conflict, or no wheel.
+    Expectation: no interpreter but pip's reason; nothing is left that a later run could take for an environment.
+    """
+    pip.code, pip.text = 1, text
+    python, reason = shared_env.of_version(checkout, HERE, "2.4.0", Commands())
+    assert python == "" and reason.startswith(f"MindSpore 2.4.0 does not install: {said}")
+    assert not list((checkout / ".nox").iterdir())
+
+
+def test_python_that_is_missing_is_not_run_for_a_reason(checkout, pip):
+    """
+    Feature: nox -s compat.
+    Description: a Python version that no candidate is of.
+    Expectation: no interpreter but the reason; pip is not asked.
+    """
+    python, reason = shared_env.of_version(checkout, "2.1", "2.10.*", Commands())
+    assert (python, reason) == ("", "no Python 2.1 in PATH or among pyenv's versions") and not pip.asked
 
 
 @pytest.mark.parametrize("target, code, said", [
