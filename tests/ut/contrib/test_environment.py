@@ -116,16 +116,14 @@ CONFLICT = "The conflict is caused by:\n    a 1 depends on mindspore<3\n\nERROR:
 def fixture_pip(monkeypatch):
     """What pip answers: exit code and text; and the commands that it got."""
     answer = types.SimpleNamespace(code=0, text="", asked=[])
-    real = shared_env.subprocess.run
 
-    def run(command, **options):
-        if "pip" not in command:
-            return real(command, **options)
+    def run(command, **_):
         answer.asked.append(command)
         return types.SimpleNamespace(returncode=answer.code, stdout=answer.text)
 
     monkeypatch.setattr(shared_env.subprocess, "run", run)
     monkeypatch.setattr(shared_env, "_candidates", lambda version: [sys.executable])
+    monkeypatch.setattr(shared_env, "_version", lambda python: sys.version_info[:2])
     return answer
 
 

@@ -69,7 +69,8 @@ def test_dry_run_shows_the_command(jobs, monkeypatch, capsys):
         jobs.launch("w.py", ["a", 4], ranks=4, log_dir="logs", env={"LIMIT": "a b"})
     assert not jobs.reached
     words = shlex.split(capsys.readouterr().out)
-    assert words[:4] == ["env", "LIMIT=a b", "msrun", "--worker_num=4"] and words[-3:] == ["w.py", "a", "4"] and "--log_dir=logs" in words
+    assert words[:4] == ["env", "LIMIT=a b", "msrun", "--worker_num=4"]
+    assert words[-3:] == ["w.py", "a", "4"] and "--log_dir=logs" in words
 
 
 @pytest.mark.parametrize("started, dry_run, status", [(["w.py"], "", 0), ([], "", 5), ([], "1", 0)])
