@@ -24,8 +24,6 @@ FORM = ("Feature:", "Description:", "Expectation:")
 # The arguments of arg_mark, and the plain marks that it expands to.
 MARKS = (("plat_marks", ("platform_", "cpu_linux", "cpu_windows", "cpu_macos")), ("level_mark", ("level",)),
          ("card_mark", ("onecard", "allcards", "dryrun")), ("essential_mark", ("essential", "unessential")))
-# Short for arg_mark with every argument given (tests/common/mark_utils.py).
-COMPLETE = "st_mark("
 
 
 def check_test_form(gate: Gate, tree: Tree) -> Iterator[Finding]:
@@ -47,8 +45,6 @@ def check_st_marks(gate: Gate, tree: Tree) -> Iterator[Finding]:
 
 
 def _says(mark: str, argument: str, names) -> bool:
-    if mark.startswith(COMPLETE):
-        return True
     if mark.startswith("arg_mark("):
         return f"{argument}=" in mark
     return any(f"mark.{name}" in mark for name in names)

@@ -52,8 +52,3 @@ def arg_mark(plat_marks, level_mark: str, card_mark: str, essential_mark: str):
         return test
 
     return decorate
-
-
-def st_mark(level_mark: str = "level0"):
-    """The marks of a test that starts worker processes and runs on CPU hosts and on Ascend alike."""
-    return arg_mark(["cpu_linux", "platform_ascend910b"], level_mark, "allcards", "essential")

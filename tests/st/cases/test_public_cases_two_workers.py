@@ -15,14 +15,15 @@
 # pylint: disable=redefined-outer-name  # a fixture
 from __future__ import annotations
 
-from tests.common.mark_utils import st_mark
+from tests.common.mark_utils import arg_mark
 from tests.common.msrun import each_case, job_fixture
 
 MODULES = ("tests.st.cases.cases_public",)
 job = job_fixture(MODULES, workers=2)
 
 
-@st_mark()
+@arg_mark(plat_marks=["cpu_linux", "platform_ascend910b"], level_mark="level0", card_mark="allcards",
+          essential_mark="essential")
 @each_case(MODULES, workers=2)
 def test_public_case_on_two_workers(job, case):
     """
@@ -33,7 +34,8 @@ def test_public_case_on_two_workers(job, case):
     job.check(case)
 
 
-@st_mark()
+@arg_mark(plat_marks=["cpu_linux", "platform_ascend910b"], level_mark="level0", card_mark="allcards",
+          essential_mark="essential")
 def test_public_cases_job_of_two_workers_ends_in_order(job):
     """
     Feature: public cases on real processes.

@@ -14,14 +14,15 @@
 """DTensors on four real processes: the simulator's programs, errors, parameters, the reported program."""
 from __future__ import annotations
 
-from tests.common.mark_utils import st_mark
+from tests.common.mark_utils import arg_mark
 from tests.common.msrun import each_case, job_fixture
 
 MODULES = ("tests.st.dtensor.cases_programs", "tests.st.dtensor.cases_behaviour", "tests.st.dtensor.cases_reported")
 job = job_fixture(MODULES, workers=4)
 
 
-@st_mark()
+@arg_mark(plat_marks=["cpu_linux", "platform_ascend910b"], level_mark="level0", card_mark="allcards",
+          essential_mark="essential")
 @each_case(MODULES, workers=4)
 def test_dtensor_on_four_workers(job, case):
     """
@@ -32,7 +33,8 @@ def test_dtensor_on_four_workers(job, case):
     job.check(case)
 
 
-@st_mark()
+@arg_mark(plat_marks=["cpu_linux", "platform_ascend910b"], level_mark="level0", card_mark="allcards",
+          essential_mark="essential")
 def test_dtensor_job_of_four_workers_ends_in_order(job):
     """
     Feature: DTensor on real processes.

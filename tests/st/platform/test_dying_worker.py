@@ -17,14 +17,15 @@ from __future__ import annotations
 import psutil
 import pytest
 
-from tests.common.mark_utils import st_mark
+from tests.common.mark_utils import arg_mark
 from tests.common.msrun import job_fixture
 
 MODULES = ("tests.st.platform.cases_dying_worker",)
 job = job_fixture(MODULES, workers=4)
 
 
-@st_mark()
+@arg_mark(plat_marks=["cpu_linux", "platform_ascend910b"], level_mark="level0", card_mark="allcards",
+          essential_mark="essential")
 def test_job_with_dead_worker_ends_within_thirty_seconds(job):
     """
     Feature: a worker that dies.
@@ -38,7 +39,8 @@ def test_job_with_dead_worker_ends_within_thirty_seconds(job):
                 and psutil.Process(job.board.read(f"pid_rank{rank}")).status() != psutil.STATUS_ZOMBIE]
 
 
-@st_mark()
+@arg_mark(plat_marks=["cpu_linux", "platform_ascend910b"], level_mark="level0", card_mark="allcards",
+          essential_mark="essential")
 def test_dead_worker_shows_its_traceback(job):
     """
     Feature: a worker that dies.
@@ -52,7 +54,8 @@ def test_dead_worker_shows_its_traceback(job):
         assert text in str(caught.value)
 
 
-@st_mark()
+@arg_mark(plat_marks=["cpu_linux", "platform_ascend910b"], level_mark="level0", card_mark="allcards",
+          essential_mark="essential")
 def test_cases_before_a_death_count_and_cases_after_it_say_why_not(job):
     """
     Feature: a worker that dies.

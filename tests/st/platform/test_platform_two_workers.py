@@ -12,14 +12,15 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 """Groups and collectives on two real workers: one job, every case its own result."""
-from tests.common.mark_utils import st_mark
+from tests.common.mark_utils import arg_mark
 from tests.common.msrun import each_case, job_fixture
 
 MODULES = ("tests.st.platform.cases_groups", "tests.st.platform.cases_collectives")
 job = job_fixture(MODULES, workers=2)
 
 
-@st_mark()
+@arg_mark(plat_marks=["cpu_linux", "platform_ascend910b"], level_mark="level0", card_mark="allcards",
+          essential_mark="essential")
 @each_case(MODULES, workers=2)
 def test_platform_on_two_workers(job, case):
     """
@@ -30,7 +31,8 @@ def test_platform_on_two_workers(job, case):
     job.check(case)
 
 
-@st_mark()
+@arg_mark(plat_marks=["cpu_linux", "platform_ascend910b"], level_mark="level0", card_mark="allcards",
+          essential_mark="essential")
 def test_platform_job_of_two_workers_ends_in_order(job):
     """
     Feature: the MindSpore platform's groups and collectives.

@@ -66,7 +66,7 @@ CASES = [
     ("test_form", "tests/ut/test_a.py", FORM.replace("Expectation", "expectation"), ["test-form"]),
     ("test_form", "tests/ut/test_a.py", FORM.replace("Feature: f.\n    ", "A Feature: "), ["test-form"]),
     ("st_marks", "tests/st/test_a.py", MARKED, []),
-    ("st_marks", "tests/st/test_a.py", "@st_mark()\ndef test_x(): pass\n", []),
+    ("st_marks", "tests/st/test_a.py", "@st_mark()\ndef test_x(): pass\n", ["st-marks"]),
     ("st_marks", "tests/st/test_a.py", PLAIN_MARKS, []),
     ("st_marks", "tests/st/test_a.py", MARKED.replace("level_mark", "other"), ["st-marks"]),
     ("st_marks", "tests/st/test_a.py", PLAIN_MARKS.replace("mark.essential", "mark.slow"), ["st-marks"]),
