@@ -172,12 +172,13 @@ def _split(op: str, value, n: int, step, rng, knots: tuple) -> list:
     if op not in ("max", "min") or value.dtype == bool or not knots:
         return parts
     sign = 1 if op == "max" else -1
-    return [_with_knot(part, value, sign, knots[rng.integers(len(knots))], rng) for part in parts]
+    table = np.stack([np.broadcast_to(np.asarray(knot, np.float64), value.shape) for knot in knots])
+    return [_on_knots(part, value, sign, table, rng) for part in parts]
 
 
-def _with_knot(part, value, sign: int, knot, rng):
-    """The part with a third of its elements on the knot, where an element is beyond the value and the knot is too."""
-    knot = np.broadcast_to(np.asarray(knot, np.float64), value.shape)
+def _on_knots(part, value, sign: int, table, rng):
+    """The part with a third of its elements on some knot, where an element is beyond the value and the knot is too."""
+    knot = np.take_along_axis(table, rng.integers(0, len(table), (1, *value.shape)), 0)[0]
     if value.dtype.kind != "f":
         info = np.iinfo(value.dtype)
         knot = np.clip(knot, info.min, info.max)

@@ -150,8 +150,12 @@ class Problem:
         """Where the operation may change its slope in operand i: at numbers of the call, and at other operands."""
         numbers = [v for v in self.arguments.template.values() if isinstance(v, (int, float)) and abs(v) < 100]
         others = [x for j, x in enumerate(self.inputs) if j != i and x.dtype.kind == "f"
-                  and (not x.ndim or x.shape == self.inputs[i].shape)]
+                  and _broadcasts(x.shape, self.inputs[i].shape)]
         return (0, *dict.fromkeys(numbers), *_SLOPES, *others)
+
+
+def _broadcasts(shape: tuple, whole: tuple) -> bool:
+    return len(shape) <= len(whole) and all(a in (1, b) for a, b in zip(shape[::-1], whole[::-1]))
 
 
 def letters_of(signature, operands: tuple) -> tuple:

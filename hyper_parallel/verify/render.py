@@ -21,7 +21,6 @@ from collections import Counter
 from hyper_parallel.verify.report import KINDS, OpReport, Report
 
 
-MOST_NEEDLESS = 6  # per operation, in the text report
 WIDTH = 150  # of the table, when it is written to a file
 
 
@@ -42,14 +41,25 @@ def summary(report: Report) -> str:
     meshes = ", ".join("x".join(map(str, m)) for m in report.meshes)
     return (f"{state}: {t['ops']} ops, {t['patterns']} patterns, {t['rows']} rows ({t['approximate_rows']} within 4 "
             f"ulp), {t['cases']} cases, {t['gradients']} with gradients, {t['refusals']} refusals, "
-            f"{t['refused_pairs']} refused pairs, {t['needless']} needless refusals, {report.seconds:.1f} s on meshes "
-            f"{meshes}")
+            f"{t['refused_pairs']} refused pairs, {t['needless']} needless refusals ({t['undecided']} undecided), "
+            f"{report.seconds:.1f} s on meshes {meshes}")
+
+
+def declined_lines(report: Report) -> list:
+    """Needless refusals by the reason for which they are declined, most frequent first."""
+    lines = []
+    for reason, ops in sorted(report.declined.items(), key=lambda item: -sum(item[1].values())):
+        lines.append(f"needless: {sum(ops.values())} rows that no draw contradicts, declined: {reason}. "
+                     f"{', '.join(sorted(ops))}")
+    return lines
 
 
 def findings(report: Report) -> list:
-    """Everything that makes a run fail, as texts."""
+    """Everything that makes a complete run fail, as texts."""
     found = [w.message for w in report.wrong]
     found += [f"Not checked: {name}({text})" for name, text in report.problems]
+    found += [f"Undecided: {name} refuses {row}, which would be sound. Add the row, or say in "
+              f"hyper_parallel/verify/declined.py why not" for name, row in report.undecided]
     if report.complete:
         found += [f"No reference: {name} is registered, and nothing says what it means" for name in report.unreferenced]
         found += [f"Not closed: rules emit {layout} for {ndim} dimensions, and no operand was tested with it"
@@ -65,11 +75,7 @@ def render_text(report: Report, console=None) -> None:
             console.print(line)
     else:
         console.print(_table(report))
-    for op in report.ops:
-        if op.needless:
-            shown = "; ".join(f"{text} [{count}]" for text, count in grouped_needless(op)[:MOST_NEEDLESS])
-            _say(console, f"needless  {op.name}: {shown}")
-    for text in [*findings(report), summary(report)]:
+    for text in [*declined_lines(report), *findings(report), summary(report)]:
         _say(console, text)
 
 

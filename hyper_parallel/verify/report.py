@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 
+from hyper_parallel.verify.declined import reason_for
+
 KINDS = ("R", "S", "P(sum)", "P(avg)", "P(max)", "P(min)", "P(prod)", "P(all)")
 
 
@@ -132,10 +134,25 @@ class Report:
         return sorted(emitted - tested)
 
     @property
+    def undecided(self) -> list:
+        """Sound rows that the rules lack and nobody declined, as (operation, row)."""
+        return sorted({(op.name, text) for op in self.ops for _, text in op.needless if not reason_for(op.name, text)})
+
+    @property
+    def declined(self) -> dict:
+        """Reason -> operations -> number of sound rows that the rules decline for it, over all patterns."""
+        found: dict = {}
+        for op in self.ops:
+            for reason in filter(None, (reason_for(op.name, text) for _, text in op.needless)):
+                counts = found.setdefault(reason, {})
+                counts[op.name] = counts.get(op.name, 0) + 1
+        return found
+
+    @property
     def ok(self) -> bool:
         """True when no row is wrong and, in a complete run, nothing is missing."""
         return not self.wrong and not self.problems and not (
-            self.complete and (self.unreferenced or self.closure_gaps))
+            self.complete and (self.unreferenced or self.closure_gaps or self.undecided))
 
     def totals(self) -> dict:
         """Sums over all operations."""
@@ -144,7 +161,7 @@ class Report:
             "rows": sum(len(op.rows) for op in self.ops), "cases": sum(op.cases for op in self.ops),
             "gradients": sum(op.gradients for op in self.ops), "refusals": sum(op.refusals for op in self.ops),
             "refused_pairs": sum(op.refused_pairs for op in self.ops),
-            "needless": sum(len(op.needless) for op in self.ops),
+            "needless": sum(len(op.needless) for op in self.ops), "undecided": len(self.undecided),
             "approximate_rows": sum(len(op.rows) for op in self.ops if op.approximate),
             "wrong": len(self.wrong), "unreferenced": len(self.unreferenced), "seconds": round(self.seconds, 1),
         }
@@ -160,4 +177,5 @@ class Report:
             "matrix": {kind: {"rows": r, "refused": n} for kind, (r, n) in op.row_counts().items()},
         } for op in self.ops]
         return {"ok": self.ok, "totals": self.totals(), "meshes": [list(m) for m in self.meshes],
+                "declined": self.declined, "undecided": self.undecided,
                 "unreferenced": self.unreferenced, "closure_gaps": self.closure_gaps, "ops": ops}

@@ -122,10 +122,29 @@ reference("Threshold InplaceThreshold", lambda v: np.where(plain(v["input"]) > v
 reference("HShrink", lambda v: shrunk(v["input"], v["parameter"], False), Pattern("input=ab/digit", parameter=3.0))
 reference("SoftShrink", lambda v: shrunk(v["input"], v["lambd"], True), Pattern("input=ab/digit", lambd=2.0))
 reference("BincountExt RepeatInterleaveTensor", None, Pattern("input=a", _refused=True))
-_celu = elementwise(lambda a: a if a > 0 else math.expm1(a), lambda g, o, a: g * np.where(a > 0, 1.0, o + 1))
+
+
+def _elu(v: dict):
+    """x above 0, alpha (exp(x) - 1) below."""
+    alpha = v["alpha"]
+    unit = elementwise(lambda a: a if a > 0 else alpha * math.expm1(a),
+                       lambda g, o, a: g * np.where(a > 0, 1.0, o + alpha))
+    return unit(v["input"])
+
+
+def _celu(v: dict):
+    """x above 0, alpha (exp(x / alpha) - 1) below."""
+    alpha = v["alpha"]
+    unit = elementwise(lambda a: a if a > 0 else alpha * math.expm1(a / alpha),
+                       lambda g, o, a: g * np.where(a > 0, 1.0, o / alpha + 1))
+    return unit(v["input"])
+
+
+_ALPHAS = (Pattern("input=ab/unit"), Pattern("input=ab/unit", alpha=2.0), Pattern("input=ab/unit", alpha=-1.0))
 _logit = elementwise(lambda a: math.log(a / (1 - a)), lambda g, o, a: g / (a * (1 - a)))
 _gelu = elementwise(_tanh_gelu, lambda g, o, a: g * np.vectorize(_tanh_gelu_slope, otypes=[float])(a, o))
-reference("InplaceElu CeLU", lambda v: _celu(v["input"]), Pattern("input=ab/unit"))
+reference("Elu EluExt InplaceElu", _elu, *_ALPHAS)
+reference("CeLU", _celu, *_ALPHAS[:2])
 reference("Logit", lambda v: _logit(v["input"]), Pattern("input=ab/probability"))
 reference("NpuGelu", lambda v: _gelu(v["input"]), Pattern("input=ab"))
 reference("InplaceHardtanh", lambda v: unary.bounded(float(v["min_val"]), float(v["max_val"]))(v["input"]),

@@ -164,7 +164,6 @@ _smooth("MishExt", lambda x: x * math.tanh(_softplus(x)), _mish_slope, "real")
 _smooth("Softplus SoftplusExt", lambda x: x if x > 20 else _softplus(x), lambda x, y: 1.0 if x > 20 else _sigmoid(x))
 _smooth("SeLUExt", lambda x: _SCALE * (x if x > 0 else _ALPHA * math.expm1(x)),
         lambda x, y: _SCALE if x > 0 else y + _SCALE * _ALPHA)
-_smooth("Elu EluExt", lambda x: x if x > 0 else math.expm1(x), lambda x, y: 1.0 if x > 0 else y + 1)
 
 
 def relu(x):

@@ -72,6 +72,26 @@ def test_no_rank_holds_the_answer_of_a_pending_value(op):
         assert not np.array_equal(part, value)
 
 
+@pytest.mark.parametrize("op", ["max", "min"])
+@pytest.mark.parametrize("dtype", ["float64", "int64", "uint8"])
+def test_knots_sit_among_what_an_extremum_leaves_out(op, dtype):
+    """
+    Feature: realise.
+    Description: a pending extremum of 400 elements on three ranks, with a number and an array as knots.
+    Expectation: the parts still denote the value; some addend sits on each knot, and never where the value does.
+    """
+    mesh, rng = mesh_of((3,)), seed_of(op, dtype)
+    value = rng.integers(0, 40, (20, 20)).astype(dtype)
+    knots = (20, np.full((20,), 11.0))
+    layout = layout_value(mesh, ((), ()), (op,))
+    parts = realise(value, layout, 1.0, rng, knots)
+    plain_parts = realise(value, layout, 1.0, seed_of(op, dtype))
+    np.testing.assert_array_equal(denote(parts, layout), value)
+    for knot in (20, 11):
+        assert any(np.sum((part == knot) & (value != knot)) > 10 for part in parts)
+    assert sum(np.sum(p == 20) for p in parts) > sum(np.sum(p == 20) for p in plain_parts)
+
+
 @pytest.mark.parametrize("op,dtype,expected", [
     ("avg", np.dtype("int64"), False), ("avg", np.dtype("float64"), True), ("sum", np.dtype(bool), False),
     ("all", np.dtype(bool), True), ("all", np.dtype("float64"), False), ("max", np.dtype(bool), True)])

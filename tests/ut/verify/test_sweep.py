@@ -20,12 +20,14 @@ import numpy as np
 import pytest
 
 from hyper_parallel.core.shard.declaration import Bound, Declaration, letters, parse_params
-from hyper_parallel.core.shard.ops.parallel_ops_register import get_distributed_op
+from hyper_parallel.core.shard.ops.parallel_ops_register import get_distributed_op, registered_ops
 from hyper_parallel.core.shard.rules import R, Signature
 from hyper_parallel.verify import Budget, Pattern, Reference, verify_declaration
+from hyper_parallel.verify.declined import DECISIONS
 from hyper_parallel.verify.enumerate import MOST_TUPLES, orders_of, tuples
 from hyper_parallel.verify.meshes import mesh_of
 from hyper_parallel.verify.problem import Problem, Setting, empty_letters, identity_array, letters_of
+from hyper_parallel.verify.render import declined_lines, findings
 from hyper_parallel.verify.report import OpReport, Report, RowReport
 from hyper_parallel.verify.tape import plain
 
@@ -79,6 +81,41 @@ def test_a_refused_shard_is_called_needless():
     signature = Signature("Doubled", ((names[0], None),), ((names[0], None),), terms=((0,),), monotone=(1,))
     report = verify_declaration(made("Doubled", signature), None, DOUBLE, ONE_AXIS)
     assert [text for _, text in report.needless] == ["S(1) -> S(1)"]
+
+
+def test_a_constant_result_calls_nothing_needless():
+    """
+    Feature: needless refusals.
+    Description: a test that no number of the draw passes, without any declared property.
+    Expectation: nothing is listed, though every row would agree.
+    """
+    report = verify_declaration(doubled(), [Pattern("input=ab")], lambda v: np.isinf(plain(v["input"])), ONE_AXIS)
+    assert report.ok and not report.needless
+
+
+def test_a_needless_refusal_must_be_decided():
+    """
+    Feature: declined rows.
+    Description: complete and partial runs with a sound row that nobody declined, and with one that is declined.
+    Expectation: only the complete run with the undecided row fails, and names it; the declined one shows its reason.
+    """
+    undecided = OpReport("Outer", needless=[("input=m other=n", "R, S(0) -> S(1)")] * 2)
+    declined = OpReport("Sqrt", needless=[("input=ab", "P(min) -> P(min)")])
+    whole, part = Report([undecided, declined], complete=True), Report([undecided])
+    assert whole.undecided == [("Outer", "R, S(0) -> S(1)")] and not whole.ok and part.ok
+    assert [text for text in findings(whole) if text.startswith("Undecided: Outer refuses R, S(0) -> S(1)")]
+    assert Report([declined], complete=True).ok and findings(Report([declined], complete=True)) == []
+    assert ["outside the domain" in line and line.endswith(": Sqrt") for line in declined_lines(whole)] == [True]
+
+
+def test_decisions_name_operations_that_exist():
+    """
+    Feature: declined rows.
+    Description: every operation named by a decision, and every decision.
+    Expectation: registered; a decision without a restriction to operations restricts rows.
+    """
+    assert not {name for d in DECISIONS for name in d.ops.split()} - set(registered_ops())
+    assert all(d.ops or d.rows for d in DECISIONS)
 
 
 @pytest.mark.parametrize("function,declared,operand", [

@@ -104,6 +104,18 @@ def test_pullback_is_exact(name):
         np.testing.assert_array_equal(grad, _jacobian_rows(function, arguments, i, g))
 
 
+@pytest.mark.parametrize("function", [np.maximum, np.minimum])
+def test_a_tie_shares_the_gradient(function):
+    """
+    Feature: tape.
+    Description: the larger and the smaller of two equal numbers.
+    Expectation: each gets half, as the framework shares it.
+    """
+    _, pull = vjp(function, (np.ones(2), np.ones(2)))
+    for grad in pull([np.array([6.0, -2.0])]):
+        np.testing.assert_array_equal(grad, [3.0, -1.0])
+
+
 def test_several_outputs_and_a_shared_input():
     """
     Feature: tape.

@@ -203,9 +203,12 @@ def selected(call: Call, x: str = "input", y: str = "other", condition: str = "c
 
 
 def lerped(call: Call) -> Nature:
-    """(1 - w) * x + w * y; monotone for a static w in [0, 1]."""
+    """(1 - w) * x + w * y; for a static w it rises with x below 1, and with y above 0."""
     weight = call["weight"]
-    within = is_scalar(weight) and 0 <= weight <= 1
-    if is_scalar(weight) and sign_of(weight) is None:
+    if not is_scalar(weight):
+        return Nature(terms=(("input",), ("end",)))
+    if sign_of(weight) is None:
         return NONLINEAR
-    return Nature(terms=(("input",), ("end",)), rising=("input", "end") if within else ())
+    slopes = {"input": sign_of(1 - weight), "end": sign_of(weight)}
+    return Nature(terms=(("input",), ("end",)), rising=tuple(p for p, s in slopes.items() if s >= 0),
+                  falling=tuple(p for p, s in slopes.items() if s < 0))

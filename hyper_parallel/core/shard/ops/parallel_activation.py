@@ -13,7 +13,8 @@
 # limitations under the License.
 """Activations and normalisations. A dimension that an operation normalises over, or splits in halves, must be whole.
 
-ReLU and LeakyReLU with a slope >= 0 are non-decreasing, so P(max) and P(min) pass; the others refuse what is pending.
+ReLU, LeakyReLU with a slope >= 0, ELU and their kin are non-decreasing and their slope follows from their value, so
+P(max) and P(min) pass; the others refuse what is pending.
 The scale and shift of a norm are replicas that meet cut data: their gradients are summed over the axes of the cut.
 """
 from __future__ import annotations
@@ -28,6 +29,11 @@ from hyper_parallel.core.shard.rules import Signature
 from hyper_parallel.errors import LayoutError
 
 
+def exponential(call: Call) -> Nature:
+    """alpha * (exp(x) - 1) below 0: rising, with a slope that follows from its value, for a positive alpha."""
+    return RISING if sign_of(call["alpha"]) == 1 else NONLINEAR
+
+
 def _leaky(call: Call) -> Nature:
     return RISING if sign_of(call["negative_slope"]) in (0, 1) else NONLINEAR
 
@@ -35,8 +41,15 @@ def _leaky(call: Call) -> Nature:
 def bind_softmax(call: Call) -> Bound:
     """A map along one dimension (or several), which must be whole."""
     x = call["input"]
-    dims = () if not x.shape else normal_dims(call.name, call["dim"], len(x.shape))
+    dims = () if not x.shape else normal_dims(call.name, _softmax_dim(call), len(x.shape))
     return Bound(along_signature(call.name, len(x.shape), dims), (x.shape,))
+
+
+def _softmax_dim(call: Call):
+    """The framework's choice where none is made: the first dimension of 0, 1 or 3, the second of others."""
+    if call["dim"] is not None:
+        return call["dim"]
+    return 0 if len(call["input"].shape) in (0, 1, 3) else 1
 
 
 def bind_halves(call: Call) -> Bound:
@@ -103,7 +116,7 @@ declare("GeluExt", "input:t approximate='none'", binder(NONLINEAR))
 for _name in ("Softplus", "SoftplusExt"):
     declare(_name, "input:t beta=1 threshold=20", binder(NONLINEAR))
 for _name in ("Elu", "EluExt"):
-    declare(_name, "input:t alpha=1.0", binder(NONLINEAR))
+    declare(_name, "input:t alpha=1.0", binder(exponential))
 for _name in ("Softmax", "LogSoftmax"):
     declare(_name, "input:t dim=-1", bind_softmax)
 declare("LogSoftmaxExt", "input:t dim=None dtype=None", bind_softmax)

@@ -122,13 +122,13 @@ for _name in ("LogicalNot", "BitwiseNot", "IsFinite", "IsInf", "IsNan", "IsNegIn
 # functions of one tensor
 declare("Neg", "input:t", binder(Nature(terms=(("input",),), falling=("input",))))
 for _name in ("Exp", "Tanh", "Sigmoid", "Erf", "Sign", "Floor", "Ceil", "Trunc", "Atan", "AtanExt", "Sinh", "Asinh",
-              "AsinhExt", "Expm1"):
+              "AsinhExt", "Expm1", "Exp2", "LogSigmoid"):
     declare(_name, "input:t", binder(RISING))
 declare("Erfc", "input:t", binder(FALLING))
 declare("Round", "input:t decimals=0", binder(_rounded))
 for _name in ("Abs", "Square", "Sqrt", "Rsqrt", "Reciprocal", "Log", "Log1p", "Log2", "Log10", "Sin", "Cos", "Tan",
-              "Asin", "AsinExt", "ACos", "AcosExt", "Cosh", "Acosh", "AcoshExt", "Atanh", "Exp2", "Frac", "Sinc",
-              "Erfinv", "LogSigmoid"):
+              "Asin", "AsinExt", "ACos", "AcosExt", "Cosh", "Acosh", "AcoshExt", "Atanh", "Frac", "Sinc",
+              "Erfinv"):
     declare(_name, "input:t", binder(NONLINEAR))
 
 # bounds, selection, interpolation

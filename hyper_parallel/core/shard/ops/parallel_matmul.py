@@ -210,7 +210,8 @@ def bind_einsum(call: Call) -> Bound:
 def einsum_signature(name: str, inputs: tuple, out: tuple) -> Signature:
     """The signature of a product over letters."""
     gone = {c for dims in inputs for c in dims} - set(out)
-    return Signature(name, inputs, (out,), reduces=dict.fromkeys(gone, "sum"), terms=(tuple(range(len(inputs))),))
+    return Signature(name, inputs, (out,), reduces=dict.fromkeys(gone, "sum"), terms=(tuple(range(len(inputs))),),
+                     movement=len(inputs) == 1 and not gone)
 
 
 # -- the operations --------------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from hyper_parallel.core.shard.declaration import Bound, Call, Operand, letters, normal_dim, normal_dims
 from hyper_parallel.core.shard.ops.nature import NONLINEAR, RISING, Nature, bind_nature, binder
+from hyper_parallel.core.shard.ops.parallel_activation import exponential
 from hyper_parallel.core.shard.ops.parallel_gather import bind_data_dependent
 from hyper_parallel.core.shard.ops.parallel_index import pick_signature
 from hyper_parallel.core.shard.ops.parallel_matmul import _added, product_signature
@@ -143,11 +144,12 @@ for _name in ("LeftShift", "RightShift"):
     declare(_name, "input:t other:t", bind_shifted)
 declare("Threshold", "input:t threshold value", binder(NONLINEAR))
 declare("InplaceThreshold", "input:t threshold value", binder(NONLINEAR), inplace=True)
-for _name in ("HShrink", "Logit", "CeLU"):
+for _name in ("HShrink", "Logit"):
     declare(_name, "input:t parameter=0.5", binder(NONLINEAR))
+declare("CeLU", "input:t alpha=1.0", binder(exponential))
 declare("SoftShrink", "input:t lambd=0.5", binder(RISING))
 declare("NpuGelu", "input:t approximate='none'", binder(NONLINEAR))
-declare("InplaceElu", "input:t alpha=1.0", binder(NONLINEAR), inplace=True)
+declare("InplaceElu", "input:t alpha=1.0", binder(exponential), inplace=True)
 declare("InplaceHardtanh", "input:t min_val=-1 max_val=1", binder(RISING), inplace=True)
 for _name in ("BincountExt", "RepeatInterleaveTensor"):
     declare(_name, "input:t repeats:t=None dim=None output_size=None", bind_data_dependent)

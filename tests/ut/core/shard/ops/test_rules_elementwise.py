@@ -25,6 +25,7 @@ SMALL = numbers(5, 4, scale=1)
 TWO = "S0 S0 -> S0; S1 S1 -> S1"
 ROW = "S0 R -> S0; S1 S0 -> S1"
 FALLING_SECOND = "R max -> min; R min -> max"
+SWAPPED_FIRST = "max R -> min; min R -> max"
 
 TABLE = [
     # sums of two
@@ -37,7 +38,8 @@ TABLE = [
     (Case("AddN", tensors=[X, Y]), rows(TWO, SUMS_OF_TWO, FIRST_EXTREMA, SECOND_EXTREMA)),
     (Case("BiasAdd", input=X, bias=V), rows(ROW, SUMS_OF_TWO, FIRST_EXTREMA, SECOND_EXTREMA)),
     (Case("Lerp", input=X, end=Y, weight=0.5), rows(TWO, SUMS_OF_TWO, FIRST_EXTREMA, SECOND_EXTREMA)),
-    (Case("Lerp", input=X, end=Y, weight=2.0), rows(TWO, SUMS_OF_TWO)),
+    (Case("Lerp", input=X, end=Y, weight=2.0), rows(TWO, SUMS_OF_TWO, SWAPPED_FIRST, SECOND_EXTREMA)),
+    (Case("Lerp", input=X, end=Y, weight=-1.0), rows(TWO, SUMS_OF_TWO, FIRST_EXTREMA, FALLING_SECOND)),
     # with scalars: one enters once
     (Case("AddScalar", input=X, other=3), rows(cuts(0, 1), SUMS, EXTREMA)),
     (Case("AddExt", input=X, other=3.5, alpha=2), rows(cuts(0, 1), SUMS, EXTREMA)),
