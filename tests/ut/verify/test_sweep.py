@@ -105,7 +105,7 @@ def test_a_needless_refusal_must_be_decided():
     assert whole.undecided == [("Outer", "R, S(0) -> S(1)")] and not whole.ok and part.ok
     assert [text for text in findings(whole) if text.startswith("Undecided: Outer refuses R, S(0) -> S(1)")]
     assert Report([declined], complete=True).ok and findings(Report([declined], complete=True)) == []
-    assert ["outside the domain" in line and line.endswith(": Sqrt") for line in declined_lines(whole)] == [True]
+    assert ["outside the domain" in line and line.endswith(". Sqrt") for line in declined_lines(whole)] == [True]
 
 
 def test_decisions_name_operations_that_exist():
