@@ -26,10 +26,15 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 # pylint: disable=wrong-import-position
-from contrib import apply as apply_change
-from contrib import audit, audit_report, detect, export, gate_checkout, provenance
-from contrib.checkout import Checkout, Refused
-from contrib.registry import MATMUL
+try:
+    from contrib import apply as apply_change
+    from contrib import audit, audit_report, detect, export, gate_checkout, provenance
+    from contrib.checkout import Checkout, Refused
+    from contrib.registry import MATMUL
+except ModuleNotFoundError as missing:
+    print(f"refused: {missing}. The nox sessions upstream_... bring what they need; without nox: "
+          f"pip install numpy libcst pyyaml pytest rich", file=sys.stderr)
+    sys.exit(2)
 
 VERBS = {
     "detect": "which generation the checkout is, and whether it keeps pending reductions",
@@ -105,7 +110,10 @@ def _gate(checkout: Checkout, options) -> int:
         print(f"\nNothing differs from {report.base[:12]}." + _next(checkout, "apply"))
         return 1
     good = not report.failed and not report.not_run
-    print(_next(checkout, "export", " --issue N") if good else _next(checkout, "gate"))
+    if good and not checkout.dirty:
+        print(f"\nnext: git -C {checkout.root} push --set-upstream origin {checkout.branch}")
+    else:
+        print(_next(checkout, "export", " --issue N") if good else _next(checkout, "gate"))
     return 0 if good else 1
 
 

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from contrib.checkout import CLASSES, Checkout, Refused
 
 CHILD = pathlib.Path(__file__).resolve().parent / "child"
-TIME_LIMIT = 300
+TIME_LIMIT = 900
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,11 @@ def ask(checkout: Checkout, questions: list, ranks: int = 1, python: str | None 
         asked.write_text(json.dumps({"first": checkout.matmul_module, "layout": checkout.structure.layout,
                                      "ranks": ranks, "questions": questions}), encoding="utf-8")
         command = [python or sys.executable, str(CHILD / "answer.py"), str(checkout.root), str(asked), str(told)]
-        done = subprocess.run(command, cwd=checkout.root, env=environment(), capture_output=True, text=True,
-                              timeout=TIME_LIMIT, check=False)
+        try:
+            done = subprocess.run(command, cwd=checkout.root, env=environment(), capture_output=True, text=True,
+                                  timeout=TIME_LIMIT, check=False)
+        except subprocess.TimeoutExpired as error:
+            raise Refused(f"The rules of {checkout.root} gave no answer within {TIME_LIMIT} s.") from error
         if done.returncode:
             lines = done.stderr.strip().splitlines() or ["no message"]
             raise Refused(f"The rules of {checkout.root} cannot be called: {lines[-1]}")

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import contextlib
 import pathlib
-import re
 import tempfile
 from dataclasses import dataclass
 
@@ -24,9 +23,10 @@ from contrib import render
 from contrib.audit import COVERED, Report, audit
 from contrib.audit_report import before_after, counterexample
 from contrib.checkout import HELPER, Checkout, Refused
+from contrib.child.meanings import MATMUL
 from contrib.gate_checkout import GateReport, gate
 from contrib.gates import named
-from contrib.gates_commits import forbidden_words, problems
+from contrib.gates_commits import forbidden, forbidden_words, problems
 from contrib.gates_tree import git
 from contrib.pull_request import Body, Content, fill
 
@@ -124,7 +124,7 @@ def _check_words(checkout: Checkout, message: str, text: str) -> None:
     words = forbidden_words(checkout.root)
     found = problems(message, named("commits").limit("subject"), words)
     found += [f"the pull request's text has a word that the checkout's workflow forbids: {word!r}"
-              for word in words if re.search(rf"\b{re.escape(word)}\b", text, re.IGNORECASE)]
+              for word in forbidden(text, words)]
     if found:
         raise Refused("; ".join(found))
 
@@ -188,13 +188,19 @@ def _wrap(line: str, width: int = 80) -> list[str]:
 
 def _content(variant: str, issue: int, before: Report, after: Report, gates: GateReport) -> Content:
     causes = [cause for cause in COVERED if cause in before.causes()]
-    found = [outcome.smallest()[causes[0]] for outcome in before.outcomes if causes[0] in outcome.unsound][:1]
-    example = [f"Smallest example ({one.case.operation.name}, which {causes[0]}):\n\n```text\n"
-               + "\n".join(line.strip() for line in counterexample(one)) + "\n```" for one in found]
-    why = "\n\n".join([_WHY[variant], "Found in the rules, each one by example:",
-                       "\n".join(f"- a rule {cause}" for cause in causes), *example])
+    why = "\n\n".join([_WHY[variant], "Found in the rules, with the smallest example of each:",
+                       *(_example(before, cause) for cause in causes)])
     what = "\n".join(f"- {line}" for line in ((_LINEAR,) if variant == render.INHERIT else ()) + _WHAT)
     return Content("bug", issue, why, what, _tests(before, after, gates))
+
+
+def _example(report: Report, cause: str) -> str:
+    """A cause, where it was found, and the smallest case of all."""
+    found = [outcome for outcome in report.of_family(MATMUL) if cause in outcome.unsound]
+    one = min((outcome.smallest()[cause] for outcome in found), key=lambda case: case.size)
+    numbers = "\n".join(line.strip() for line in counterexample(one))
+    names = ", ".join(outcome.operation.name for outcome in found)
+    return f"- a rule {cause} ({names}). {one.case.operation.name}:\n\n```text\n{numbers}\n```"
 
 
 def _tests(before: Report, after: Report, gates: GateReport) -> str:
@@ -221,4 +227,6 @@ def tell(checkout: Checkout, made: Export) -> str:
     lines += [f"for you to tick: {box}" for box in made.body.open_boxes]
     return "\n".join([*lines, "", "Nothing was pushed. To open the pull request:",
                       f"  git -C {checkout.root} push --set-upstream origin {made.branch}",
-                      f"  title: {made.title}", f"  body:  {made.body_file}"])
+                      f"  title: {made.title}", f"  body:  {made.body_file}", "",
+                      "next, when you have read and completed the text:",
+                      f"  nox -s lint -- --gate pull_request --text {made.body_file} --upstream {checkout.root}"])

@@ -87,6 +87,8 @@ GATES = (
          ("tests/st/*test_*.py", "tests/mindspore/st/*test_*.py", "tests/torch/*test_*.py"), check="check_st_marks"),
     Gate("commits", "type(scope): subject, and no forbidden words", "commit convention, AI content check", "lint",
          (), check="check_commits", limits=(("subject", 80),)),
+    Gate("pull_request", "sections filled, an issue named, no forbidden words", "/check-pr, AI content check",
+         "lint", (), check="check_pull_request"),
     Gate("pylint", "the community profile, no finding", "Check_Pylint", "lint", PYTHON,
          tool="pylint", pin="3.3.7", command=(*PYLINT, "--rcfile={home}/" + COMMUNITY_RC),
          finding=LINE_FINDING + r"(?P<code>\w\d{4}:[\w-]+) (?P<message>.*)$"),

@@ -66,7 +66,12 @@ def problems(message: str, length: int, words=()) -> list[str]:
     if len(subject) > length:
         found.append(f"the subject has {len(subject)} characters, at most {length} are allowed: {subject!r}")
     return found + [f"the message has a word that the checkout's workflow forbids: {word!r}"
-                    for word in words if re.search(rf"\b{re.escape(word)}\b", message, re.IGNORECASE)]
+                    for word in forbidden(message, words)]
+
+
+def forbidden(text: str, words) -> list[str]:
+    """The words that a text has, as whole words in any case."""
+    return [word for word in words if re.search(rf"\b{re.escape(word)}\b", text, re.IGNORECASE)]
 
 
 def forbidden_words(root: Path) -> list[str]:

@@ -36,8 +36,12 @@ def main(arguments: list[str] | None = None) -> int:
     if options.list:
         _console().print(_catalogue())
         return 0
-    gates = [named(name) for name in options.gate] if options.gate else of_session(options.session)
-    tree = _tree(options)
+    try:
+        gates = [named(name) for name in options.gate] if options.gate else of_session(options.session)
+        tree = _tree(options)
+    except (KeyError, OSError, RuntimeError, ValueError) as error:
+        print(f"refused: {error.args[0] if isinstance(error, KeyError) else error}", file=sys.stderr)
+        return 2
     waivers = checkout_waivers(tree.root) if options.upstream else WAIVERS
     outcomes = [run_gate(gate, tree, waivers) for gate in gates]
     _report(outcomes, options)
@@ -53,6 +57,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--upstream", metavar="PATH",
                         help="look at this checkout of the public library, with its own filter and whitelist files")
     parser.add_argument("--message", metavar="FILE", help="check this commit message")
+    parser.add_argument("--text", metavar="FILE", help="check this text of a pull request")
     parser.add_argument("--list", action="store_true", help="show the table of gates and stop")
     return parser
 
@@ -69,7 +74,8 @@ def _tree(options) -> Tree:
         files = changed_files(root, options.changed_against)
     else:
         files = all_files(root)
-    return Tree(root, tuple(files), options.changed_against, message)
+    text = pathlib.Path(options.text).read_text(encoding="utf-8") if options.text else None
+    return Tree(root, tuple(files), options.changed_against, message, text)
 
 
 def _report(outcomes: list[Outcome], options) -> None:
@@ -101,9 +107,10 @@ def next_command(outcomes: list[Outcome], options) -> str:
     """The command to type next: the first failing gate alone, or the tests when nothing blocks."""
     blocking = [outcome.gate for outcome in outcomes if outcome.blocks]
     if not blocking:
-        return "nox -s tests"
+        return f"nox -s upstream_gate -- --checkout {options.upstream}" if options.upstream else "nox -s tests"
     scope = [f"--changed-against {options.changed_against}"] if options.changed_against else []
-    scope += [f"--upstream {options.upstream}"] if options.upstream else []
+    scope += [f"{name} {value}" for name, value in (("--message", options.message), ("--text", options.text),
+                                                    ("--upstream", options.upstream)) if value]
     return " ".join([f"nox -s {blocking[0].session} --", f"--gate {blocking[0].name}", *scope])
 
 

@@ -22,14 +22,15 @@ import shutil
 import subprocess
 import sys
 
-from contrib import gates_commits, gates_tests, gates_text
+from contrib import gates_commits, gates_pull_request, gates_tests, gates_text
 from contrib.gates import WAIVERS, Gate, Waiver
 from contrib.gates_tree import FAIL, NOT_RUN, PASS, Finding, Outcome, Tree
 
 HOME = pathlib.Path(__file__).resolve().parent.parent
 CHECKS = {function.__name__: function for function in (
     gates_text.check_text, gates_text.check_licence, gates_text.check_links, gates_text.check_changelog,
-    gates_tests.check_test_form, gates_tests.check_st_marks, gates_commits.check_commits)}
+    gates_tests.check_test_form, gates_tests.check_st_marks, gates_commits.check_commits,
+    gates_pull_request.check_pull_request)}
 TIME_LIMIT = 600
 
 
@@ -45,6 +46,9 @@ def run_gate(gate: Gate, tree: Tree, waivers=WAIVERS) -> Outcome:
     if gate.check == "check_commits":
         if tree.reference is None and tree.message is None:
             return Outcome(gate, NOT_RUN, "neither --changed-against nor --message names a commit", empty=True)
+    elif gate.check == "check_pull_request":
+        if tree.text is None:
+            return Outcome(gate, NOT_RUN, "no --text names a file", empty=True)
     elif not files:
         return Outcome(gate, NOT_RUN, f"no file of its kind ({', '.join(gate.globs)})", empty=True)
     if gate.check:

@@ -67,12 +67,14 @@ class Tree:
         files: paths relative to it.
         reference: commit-ish that the change is measured against, or None.
         message: text of a commit message still to be made, or None.
+        text: text of a pull request, or None.
     """
 
     root: pathlib.Path
     files: tuple
     reference: str | None = None
     message: str | None = None
+    text: str | None = None
 
     def matching(self, globs, exclude=()) -> list[str]:
         """Files that match one of the globs and none of the excluded ones."""

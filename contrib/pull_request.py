@@ -77,10 +77,10 @@ def template_of(checkout: Checkout) -> str:
 def fill(checkout: Checkout, content: Content) -> Body:
     """The body of the pull request, in the form of the checkout's own template."""
     template = template_of(checkout)
-    sections = _sections(_COMMENT.sub("", checkout.read(template))) if template else []
-    roles = {role for role, _ in sections}
+    found = sections(_COMMENT.sub("", checkout.read(template))) if template else []
+    roles = {role for role, _ in found}
     body, parts = Body("", template=template), []
-    for role, lines in sections:
+    for role, lines in found:
         parts.append("\n".join(_filled(role, lines, roles, content, body)).strip("\n"))
     missing = [role for role in ("why", "what", "issue", "tests") if not _covered(role, roles)]
     parts += [f"## {role.capitalize()}\n\n{_text(role, roles, content)}" for role in missing]
@@ -88,7 +88,7 @@ def fill(checkout: Checkout, content: Content) -> Body:
     return body
 
 
-def _sections(text: str) -> list[tuple]:
+def sections(text: str) -> list[tuple]:
     """(role, lines) per section; lines before the first heading have role None."""
     found: list[tuple] = [(None, [])]
     for line in text.splitlines():

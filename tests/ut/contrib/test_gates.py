@@ -20,6 +20,7 @@ from contrib import gates_run, gates_tools
 from contrib.gates import GATES, WAIVERS, Gate, Waiver, named
 from contrib.gates_tree import FAIL, NOT_RUN, PASS, Finding, Outcome, Tree
 from contrib.gates_waivers import checkout_waivers
+from tests.ut.contrib import synthetic
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 HEADER = "# Copyright 2026 Somebody\n#\n# Licensed under the Apache License, Version 2.0 (the \"License\");\n"
@@ -103,6 +104,13 @@ def test_finding_names_the_line(tmp_path):
     assert [finding.line for finding in outcome.findings] == [4]
 
 
+def _workflow(root):
+    """A workflow that forbids three words."""
+    workflows = root / ".github" / "workflows"
+    workflows.mkdir(parents=True)
+    (workflows / "words.yml").write_text("run: echo \"$T\" | grep -iwE 'alpha|beta|gamma'\n", encoding="utf-8")
+
+
 @pytest.mark.parametrize("message, problems", [
     ("fix(shard): keep the pending sum", 0),
     ("docs: say what is measured\n\nA body. With full stops.", 0),
@@ -119,11 +127,44 @@ def test_commit_message_form(tmp_path, message, problems):
     Description: messages right or wrong in one respect, in a checkout whose workflow forbids three words.
     Expectation: one finding for a wrong one; a forbidden word counts as a whole word only.
     """
-    workflows = tmp_path / ".github" / "workflows"
-    workflows.mkdir(parents=True)
-    (workflows / "words.yml").write_text("run: echo \"$T\" | grep -iwE 'alpha|beta|gamma'\n", encoding="utf-8")
+    _workflow(tmp_path)
     outcome = gates_tools.run_gate(named("commits"), Tree(tmp_path, (), message=message))
     assert len(outcome.findings) == problems
+
+
+FILLED = "## Why\n\nIt was wrong.\n\n## Which issue\n\nFixes #685\n\n## Checklist\n\n- [x] Tests are in it.\n"
+
+
+@pytest.mark.parametrize("old, new, said", [
+    ("", "", ""),
+    ("Fixes #685", "Fixes org/repo#685", ""),
+    ("It was wrong.", "", "nothing stands below '## Why'"),
+    ("Fixes #685", "Fixes #", "no issue is named"),
+    ("[x]", "[ ]", "a box is not ticked: 'Tests are in it.'"),
+    ("## Why", "/kind\n\n## Why", "/kind names no label"),
+    ("## Why", "/kind bug\n\n## Why", ""),
+    ("wrong", "Gamma", "forbids: 'gamma'"),
+])
+def test_pull_request_text_form(tmp_path, old, new, said):
+    """
+    Feature: the gate on the text of a pull request.
+    Description: texts right or wrong in one respect, in a checkout whose workflow forbids three words.
+    Expectation: one finding that says so for a wrong one, none for a right one.
+    """
+    _workflow(tmp_path)
+    outcome = gates_tools.run_gate(named("pull_request"), Tree(tmp_path, (), text=FILLED.replace(old, new)))
+    assert len(outcome.findings) == bool(said) and said in "".join(map(str, outcome.findings))
+
+
+def test_gates_on_messages_and_texts_need_one(tmp_path):
+    """
+    Feature: outcomes.
+    Description: the gates on commit messages and on the text of a pull request, without either.
+    Expectation: not run, with the option that names one; nothing is blocked.
+    """
+    for name, option in (("commits", "--message"), ("pull_request", "--text")):
+        outcome = gates_tools.run_gate(named(name), tree_of(tmp_path, "a.py", "x = 1\n"))
+        assert (outcome.status, outcome.blocks) == (NOT_RUN, False) and option in outcome.reason
 
 
 def test_gate_without_anything_to_look_at_is_not_run_and_does_not_block(tmp_path):
@@ -273,11 +314,35 @@ def test_command_line_ends_with_the_verdict(tmp_path, monkeypatch, capsys, conte
     assert ("a.py:1: trailing-blank" in capsys.readouterr().out) is bool(code)
 
 
-def test_unknown_gate_is_refused():
+@pytest.mark.parametrize("arguments, said", [
+    (["--gate", "nothing"], "There is no gate 'nothing'. Gates: text, licence"),
+    (["--changed-against", "no-such-branch"], "no-such-branch"),
+    (["--text", "no-such-file"], "no-such-file"),
+    (["/etc/hostname"], "/etc/hostname"),
+])
+def test_what_cannot_be_looked_at_is_refused(capsys, arguments, said):
     """
-    Feature: the table of gates.
-    Description: ask for a gate that does not exist.
-    Expectation: KeyError naming those that do.
+    Feature: python -m contrib.gates_run.
+    Description: a gate, a reference or a file that does not exist, and a file outside of the checkout.
+    Expectation: exit code 2 and one line that names it, on the error stream.
     """
-    with pytest.raises(KeyError, match="text, licence"):
-        named("nothing")
+    assert gates_run.main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith("refused: ") and said in captured.err and not captured.out
+
+
+def test_text_and_checkout_are_part_of_the_next_command(tmp_path, capsys):
+    """
+    Feature: the summary.
+    Description: a wrong text, checked against a checkout; then a right one.
+    Expectation: the same command first, the gates of the checkout then.
+    """
+    synthetic.run_git(tmp_path, "init", "--quiet")
+    text = tmp_path / "body.md"
+    text.write_text(FILLED.replace("#685", ""), encoding="utf-8")
+    arguments = ["--gate", "pull_request", "--text", str(text), "--upstream", str(tmp_path)]
+    assert gates_run.main(arguments) == 1
+    assert f"next: nox -s lint -- {' '.join(arguments)}" in capsys.readouterr().out
+    text.write_text(FILLED, encoding="utf-8")
+    assert gates_run.main(arguments) == 0
+    assert f"next: nox -s upstream_gate -- --checkout {tmp_path}" in capsys.readouterr().out

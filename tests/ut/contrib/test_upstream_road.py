@@ -14,18 +14,23 @@
 """The whole road on each shape: detect, audit, apply, gate, audit, export, in a repository of its own."""
 from __future__ import annotations
 
+import os
 import pathlib
 import re
+import subprocess
+import sys
 
 import pytest
 
 from contrib.__main__ import main
 from contrib.checkout import Checkout
+from contrib.gates_pull_request import problems
 from tests.ut.contrib import synthetic
 from tests.ut.contrib.checkout_fixtures import HELPER, MATMUL, fresh
 
 pytestmark = pytest.mark.proof
 
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 ADDED = {"legacy": ("tests/mindspore/ut/parallel_ops_infer/test_matmul_partial.py",
                     "tests/mindspore/st/shard/test_ops_matmul_partial_shell.py",
                     "tests/mindspore/st/shard/matmul_partial_shard_in_python.py"),
@@ -129,7 +134,11 @@ def _exported(road: Road, tmp_path) -> None:
 
 def _check_body(shape: str, body: str) -> None:
     assert "<!--" not in body and "Fixes #685" in body and f"| MatMulExt | {ROWS[shape]} | 61 | 0 |" in body
-    assert "the truth is" in body and "not run yet" in body
+    assert body.count("the truth is") == body.count("\n- a rule ") == (4 if shape == "propagating" else 3)
+    assert "not run yet" in body
+    # What the gate still asks for is what only a person can say.
+    assert all("a box is not ticked" in problem for problem in problems(body))
+    assert len(problems(body)) == (0 if shape == "legacy" else 3)
     if shape == "legacy":
         assert body.index("**关联的 issue**") < body.index("Fixes #685") < body.index("**修改原因**")
         assert body.index("**测试用例**") < body.index("| MatMulExt |")
@@ -160,7 +169,7 @@ def test_the_whole_road(shape, tmp_path, capsys):
 
 def _check_guide(road: Road) -> None:
     """The output that CONTRIBUTING.md shows is what the verbs said, apart from what differs between hosts."""
-    text = (pathlib.Path(__file__).parents[3] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     shown = [line.replace("/tmp/hyper-parallel", str(road.checkout.root))
              for block in re.findall(r"```console\n(.*?)```", text, re.DOTALL) for line in block.splitlines()]
     # The commit, the frameworks that are missing, the tools that are installed; and lines that are cut.
@@ -192,6 +201,36 @@ def test_export_refuses_what_the_gates_would(tmp_path, capsys):
     code, text = road.go("export", *options)
     assert code == 2 and "workflow forbids: 'ranks'" in text
     assert Checkout(root).branch == "master" and MATMUL in Checkout(root).dirty
+
+
+def test_gate_of_a_committed_fix_says_how_to_push(tmp_path, capsys, monkeypatch):
+    """
+    Feature: contrib gate
+    Description: a checkout whose unit tests pass, before and after export
+    Expectation: the next command is export, then the push of the branch
+    """
+    monkeypatch.setattr("contrib.gate_checkout.GATES", ())
+    road = Road("three-phase", tmp_path, capsys)
+    road.go("apply")
+    code, text = road.go("gate")
+    assert code == 0 and "next: nox -s upstream_export" in text
+    road.go("export", "--issue", "9")
+    code, text = road.go("gate")
+    assert code == 0
+    assert f"next: git -C {road.checkout.root} push --set-upstream origin fix/matmul-partial-9" in text
+
+
+def test_what_is_missing_is_told_in_one_line(tmp_path):
+    """
+    Feature: python -m contrib
+    Description: an interpreter without numpy
+    Expectation: exit code 2, one line that names the module and what to install
+    """
+    (tmp_path / "numpy.py").write_text("raise ModuleNotFoundError(\"No module named 'numpy'\")\n", encoding="utf-8")
+    done = subprocess.run([sys.executable, "-m", "contrib", "detect", "--checkout", str(tmp_path)], cwd=ROOT, text=True,
+                          env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, check=False)
+    assert done.returncode == 2 and not done.stdout
+    assert done.stderr.startswith("refused: No module named 'numpy'.") and done.stderr.count("\n") == 1
 
 
 def test_export_asks_for_gates_that_did_not_run(tmp_path, capsys, monkeypatch):
