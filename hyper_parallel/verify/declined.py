@@ -46,21 +46,21 @@ DECISIONS = (
     Decision("a pending product passes movement alone: nothing is multiplied into it", rows=r"P\(prod\)"),
     Decision("a test is reduced first: its result is a flag that programs branch on",
              "Any AnyExt BitwiseAndScalar BitwiseAndTensor BitwiseNot BitwiseOrScalar BitwiseOrTensor CountNonZero "
-             "DeprecatedReduceAny EqScalar Equal EqualExt Greater GreaterEqual GreaterEqualScalar IsClose IsFinite IsInf "
-             "IsNan IsNegInf Less LessEqual LessScalar LogicalAnd LogicalNot LogicalOr NeScalar NotEqual ReduceAll "
-             "ReduceAny"),
+             "DeprecatedReduceAny EqScalar Equal EqualExt Greater GreaterEqual GreaterEqualScalar IsClose IsFinite "
+             "IsInf IsNan IsNegInf Less LessEqual LessScalar LogicalAnd LogicalNot LogicalOr NeScalar NotEqual "
+             "ReduceAll ReduceAny"),
     Decision("a cast to a narrower or another kind of number may overflow or truncate an addend",
              "Assign Cast InplaceCopy ToDevice ToDtype ToOther TypeAs"),
     Decision("a bias is pending only where the product is", _BIASED, _ONE_PENDING),
     Decision("the map is affine, not linear, in this operand", "BCEWithLogitsLoss BinaryCrossEntropy KLDiv Lerp "
              "NormalFloatTensor NormalTensorFloat NormalTensorTensor OneHot OneHotExt PReLU", r"P\("),
     Decision("scale, shift and class weights come whole: other results do not depend on them",
-             "AddLayerNormV2 AddRmsNorm GroupNorm LayerNorm LayerNormExt NLLLoss RmsNorm", r"P\("),
+             "AddLayerNormV2 AddRmsNorm GroupNorm LayerNorm LayerNormExt NLLLoss NLLLoss2d RmsNorm", r"P\("),
     Decision("other results (statistics of the softmax) do not depend on this operand", "FlashAttentionScore", r"P\("),
     Decision("what an extremum leaves out may lie outside the domain, and give nan",
              "Acosh AcoshExt InplaceLog Log Log10 Log1p Log2 Pow PowScalarTensor PowTensorScalar Rsqrt Sqrt",
              r"P\((max|min)\)"),
-    Decision("where it turns flat, a gradient may reach a rank that does not hold the extremum; the draw has no such tie",
+    Decision("where it turns flat, a gradient may reach a rank that does not hold the extremum (not in this draw)",
              "ClampScalar ClampTensor InplaceClampScalar InplaceClampTensor Maximum Minimum", r"P\((max|min)\)"),
     Decision("it steps down or rounds for some thresholds, so it is not monotone for all",
              "HShrink InplaceThreshold Round Softplus SoftplusExt Threshold", r"P\((max|min)\)"),

@@ -53,7 +53,7 @@ PROGRAMS = """
     GroupNorm GroupedMatmulV4 IncreFlashAttention IndexFillScalar IndexPut InplaceBernoulliScalar
     InplaceBernoulliTensor InplaceDiv InplaceExponential InplaceIndexAddExt InplaceIndexCopy InplaceIndexPut
     InplaceMaskedFillScalar InplaceMul InplaceRandom InplaceScatterAdd InplaceScatterSrc InplaceSubExt
-    InplaceUniform KLDiv L1LossExt LogSumExp MSELossExt MaskedFill MedianDim MoeTokenUnpermute NLLLoss Norm
+    InplaceUniform KLDiv L1LossExt LogSumExp MSELossExt MaskedFill MedianDim MoeTokenUnpermute NLLLoss NLLLoss2d Norm
     NormalTensorTensor PromptFlashAttention RandIntLike RandLikeExt RandnLike ReduceAll ReduceMin ReverseV2 Roll
     ScatterNd ScatterValue SmoothL1Loss SoftmaxCrossEntropyWithLogits Sort SparseSoftmaxCrossEntropyWithLogits Std
     TensorScatterAdd TensorScatterElements TensorScatterUpdate TopK TraceExt Triu UnsortedSegmentSum Var VarMean

@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
+from dataclasses import dataclass
 
 import numpy as np
 from mindspore import Tensor
@@ -29,7 +30,7 @@ from hyper_parallel.core.shard.declaration import Operand, locate, read
 from hyper_parallel.core.shard.implicit import redistributed
 from hyper_parallel.core.shard.ops.parallel_ops import RuleOp
 from hyper_parallel.core.shard.ops.parallel_ops_register import get_distributed_op, on_registration
-from hyper_parallel.core.shard.plan import Plan, unpack
+from hyper_parallel.core.shard.plan import Plan, get_argument, put_argument, unpack
 from hyper_parallel.core.shard.rules import infer
 from hyper_parallel.errors import LayoutError, MeshError, UnsupportedOpError
 from hyper_parallel.platform.platform import current_platform
@@ -46,7 +47,7 @@ class _State(threading.local):
 
     skip = 0
     keep: frozenset = frozenset()
-    implicit = 0
+    remedies: tuple = ()  # tried where a rule refuses, the last one first
     plain_ok = 0
 
 
@@ -76,6 +77,52 @@ class RawCall:
         if isinstance(value, (tuple, list)) and any(isinstance(v, Tensor) for v in value) and len(path) == 1:
             return tuple(self._operand(v, (*path, i)) for i, v in enumerate(value))
         return value.item() if isinstance(value, np.generic) else value
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A call that a rule refuses.
+
+    Attributes:
+        error: the refusal.
+        declaration: the operation.
+        func: what the framework would run.
+        name: the operation's name.
+        args: positional arguments, packed or not.
+        kwargs: keyword arguments.
+    """
+
+    error: LayoutError
+    declaration: object
+    func: object
+    name: str
+    args: tuple
+    kwargs: dict
+
+    def arguments(self) -> dict:
+        """Parameter -> value, for the parameters that the call gives."""
+        _, real = unpack(self.name, self.args)
+        slots = locate(self.name, self.declaration.params, real, self.kwargs)
+        return {p.name: read(slots[p.name], p, real, self.kwargs) for p in self.declaration.params if p.name in slots}
+
+    def operands(self) -> list:
+        """The tensors of the call, lists unrolled."""
+        return RawCall(self.declaration, self.name, self.args, self.kwargs).tensors
+
+    def again(self, change):
+        """The result of the call with every tensor operand replaced by change(operand)."""
+        primitive, real = unpack(self.name, self.args)
+        real, kwargs = list(real), dict(self.kwargs)
+        for path in RawCall(self.declaration, self.name, self.args, self.kwargs).operands:
+            put_argument(path, change(get_argument(path, real, kwargs)), real, kwargs)
+        args = (primitive, self.name, tuple(real)) if primitive is not None else tuple(real)
+        return dispatcher.dispatch(self.func, args, kwargs)
+
+
+def _redistributed(call: Refused):
+    args, kwargs = redistributed(call.error, call.declaration, call.name, call.args, call.kwargs, RawCall,
+                                 dispatcher.specs)
+    return dispatcher.dispatch(call.func, args, kwargs)
 
 
 class OpDispatcher:
@@ -141,14 +188,19 @@ class OpDispatcher:
             if type(op).infer_layout is not RuleOp.infer_layout:
                 plan.relabel(op.infer_layout(op.preprocess(unpack(name, args)[1], kwargs)[2])[0])
         except LayoutError as error:
-            if not STATE.implicit:
-                raise type(error)(f"{error} {_operands_text(args, kwargs)}") from None
-            args, kwargs = redistributed(error, op.declaration, name, args, kwargs, RawCall, self._specs)
-            return self.dispatch(func, args, kwargs)
+            return self._remedied(Refused(error, op.declaration, func, name, args, kwargs))
         result = plan.checked(plan.run(func, args, kwargs))
         if key is not None:
             self._remember(key, name, op.declaration, args, kwargs, plan)
         return result
+
+    def _remedied(self, call: Refused):
+        for remedy in reversed(STATE.remedies):
+            result = remedy(call)
+            if result is not NotImplemented:
+                return result
+        parts = (str(call.error), call.declaration.advice, _operands_text(call.args, call.kwargs))
+        raise type(call.error)(" ".join(filter(None, parts))) from None
 
     def _remember(self, key, name, declaration, args, kwargs, plan) -> None:
         if declaration.needs_dtype and name not in self._dtype_ops:
@@ -161,14 +213,14 @@ class OpDispatcher:
 
     def _plan(self, declaration, name: str, args, kwargs) -> Plan:
         raw = RawCall(declaration, name, args, kwargs)
-        specs = self._specs(declaration, raw)
+        specs = self.specs(declaration, raw)
         bound = declaration.bind(declaration.call(raw.values))
         inference = infer(bound.signature, [spec.layout for spec in specs])
         if declaration.inplace:
             _check_inplace(name, specs[0], inference.outputs[0], bound.out_shapes[0])
         return Plan(declaration, bound, inference, specs, raw)
 
-    def _specs(self, declaration, raw: RawCall) -> tuple:
+    def specs(self, declaration, raw: RawCall) -> tuple:
         """Specs of the operands; a plain 0-d constant is a replica, any other plain tensor is refused."""
         known = [t._spec for t in raw.tensors if isinstance(t, DTensorBase)]
         mesh = known[0].mesh
@@ -302,6 +354,17 @@ class SkipDTensorDispatch:
 
 
 @contextlib.contextmanager
+def remedied(remedy):
+    """Let `remedy(call)` answer calls that a rule refuses, unless it returns NotImplemented; blocks nest."""
+    before = STATE.remedies
+    STATE.remedies = (*before, remedy)
+    try:
+        yield
+    finally:
+        STATE.remedies = before
+
+
+@contextlib.contextmanager
 def implicit_redistribution():
     """Let the dispatcher insert the cheapest sound redistribution where a rule refuses, and log each one.
 
@@ -315,11 +378,8 @@ def implicit_redistribution():
         ...     abs(x).full_tensor().asnumpy().tolist()
         [2.0]
     """
-    STATE.implicit += 1
-    try:
+    with remedied(_redistributed):
         yield
-    finally:
-        STATE.implicit -= 1
 
 
 @contextlib.contextmanager
@@ -340,5 +400,5 @@ def implicit_replication():
         STATE.plain_ok -= 1
 
 
-__all__ = ["OpDispatcher", "SkipDTensorDispatch", "dispatch_named", "dispatcher", "implicit_redistribution",
-           "implicit_replication", "wrap_shared"]
+__all__ = ["OpDispatcher", "Refused", "SkipDTensorDispatch", "dispatch_named", "dispatcher",
+           "implicit_redistribution", "implicit_replication", "remedied", "wrap_shared"]

@@ -201,6 +201,7 @@ class Declaration:
         needs_dtype: the binder looks at element types, so they are part of the cache key.
         inplace: the first operand is changed and returned.
         optional_plain: parameters whose tensors the framework makes itself; plain tensors are welcome there.
+        advice: a way out that only this operation has, for the end of a refusal.
     """
 
     name: str
@@ -209,6 +210,7 @@ class Declaration:
     needs_dtype: bool = False
     inplace: bool = False
     optional_plain: frozenset = field(default_factory=frozenset)
+    advice: str = ""
 
     def call(self, values: dict) -> Call:
         """The call with defaults filled, in parameter order.

@@ -11,11 +11,14 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
-"""Tensor-parallel styles: names only so far."""
+"""Tensor parallelism: losses over a cut vocabulary; the styles are names only so far."""
 from hyper_parallel.core.not_built import fill
+from hyper_parallel.core.tensor_parallel.loss_parallel import loss_parallel
+
+__all__ = ["loss_parallel"]
 
 fill(globals(), (
     "ColwiseParallel", "RowwiseParallel", "SequenceParallel", "PrepareModuleInput", "PrepareModuleOutput",
-    "PrepareModuleInputOutput", "NoParallel", "ParallelStyle", "parallelize_module", "loss_parallel", "MC2Linear",
+    "PrepareModuleInputOutput", "NoParallel", "ParallelStyle", "parallelize_module", "MC2Linear",
     "MC2ColwiseParallel", "MC2RowwiseParallel",
 ))

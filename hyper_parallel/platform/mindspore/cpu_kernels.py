@@ -28,13 +28,14 @@ from types import MappingProxyType
 
 from hyper_parallel.platform.mindspore import (cpu_kernels_attention, cpu_kernels_inplace, cpu_kernels_matmul,
                                                cpu_kernels_movement, cpu_kernels_norm, cpu_kernels_pointwise,
-                                               cpu_kernels_random, cpu_kernels_reduce)
+                                               cpu_kernels_random, cpu_kernels_reduce, likelihood)
 from hyper_parallel.platform.mindspore.cpu_kernels_matmul import matmul_of_batches
 
 __all__ = ["SUBSTITUTES", "substitute"]
 
 _FAMILIES = (cpu_kernels_matmul, cpu_kernels_pointwise, cpu_kernels_norm, cpu_kernels_movement, cpu_kernels_reduce,
-             cpu_kernels_random, cpu_kernels_inplace, cpu_kernels_attention)
+             cpu_kernels_random, cpu_kernels_inplace, cpu_kernels_attention,
+             likelihood)
 
 SUBSTITUTES = MappingProxyType({name: call for family in _FAMILIES for name, call in family.TABLE.items()})
 

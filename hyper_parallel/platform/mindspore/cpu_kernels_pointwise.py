@@ -179,6 +179,11 @@ def divide(x, other, rounding_mode=None):
     return ratio if rounding_mode is None else like(mint.trunc(ratio), x)
 
 
+def masked_fill(x, mask, value):
+    """Where the mask is true the value, of any kind of number, else x."""
+    return x.masked_fill(mask, value.astype(x.dtype) if hasattr(value, "dtype") else value)
+
+
 def _through(function):
     """A framework function that has a kernel, in the place of one with another name that has none."""
     return lambda x: like(function(widened(x)), x)
@@ -190,7 +195,7 @@ TABLE = {
     "LogSigmoid": log_sigmoid,
     "LeakyReLUExt": leaky_relu, "EluExt": elu, "Hardtanh": hardtanh, "Swiglu": swiglu,
     "FloorDivScalar": floor_divide, "DivMods": divide,
-    "AddcmulExt": addcmul, "AddcdivExt": addcdiv,
+    "MaskedFill": masked_fill, "AddcmulExt": addcmul, "AddcdivExt": addcdiv,
     "AsinExt": _through(ops.asin), "AcosExt": _through(ops.acos), "AtanExt": _through(ops.atan),
     "AsinhExt": _through(ops.asinh), "AcoshExt": _through(ops.acosh), "SeLUExt": selu, "MishExt": mish,
     "Log2": _through(lambda x: scaled(mint.log(x), 1.0 / math.log(2.0))),

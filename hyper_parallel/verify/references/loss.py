@@ -123,6 +123,9 @@ reference("NLLLoss", likelihood, *(Pattern("input=a4 target=a/index(4) weight=4/
           Pattern("input=a4 target=a/index(4) weight=4/digit", reduction=0, ignore_index=1),
           Pattern("input=a4b target=ab/index(4) weight=4/digit", reduction=2, ignore_index=2),
           Pattern("input=4 target=./index(4) weight=4/digit", reduction=0))
+reference("NLLLoss2d", likelihood, *(Pattern("input=a4bc target=abc/index(4) weight=4/digit", reduction=r)
+                                     for r in (0, 2)),
+          Pattern("input=a4bc target=abc/index(4) weight=4/positive", reduction=1, _approximate=True))
 reference("SoftmaxCrossEntropyWithLogits", entropy, Pattern("input=a4/unit target=a4/unit"), differentiable=False,
           approximate=True)
 reference("SparseSoftmaxCrossEntropyWithLogits", lambda v: np.mean(np.take(v["input"], v["target"] * 0, 1)),

@@ -28,8 +28,8 @@ from tests.ut.cases.harness import CASES, PROGRAMS, RIGHT, Job, check, judge
 for _group in "abcdefgh":
     importlib.import_module(f"tests.ut.cases.test_group_{_group}")
 
-TWO = ("C01", "C05", "C06", "C08", "C11", "C12", "C15", "C20", "C27", "C28", "C32", "C35", "C38", "C42", "C84", "C96",
-       "C104", "C105", "C107", "C114")
+TWO = ("C01", "C05", "C06", "C08", "C11", "C12", "C15", "C20", "C27", "C28", "C32", "C35", "C38", "C42", "C84", "C93",
+       "C96", "C104", "C105", "C107", "C114")
 
 
 @case(workers=(2,), case_id=TWO)

@@ -31,14 +31,12 @@ for _group in GROUPS:
 REFUSED_CASES = {
     "C60": "a pending sum and a pending maximum in one layout: the value would depend on the order of reduction",
     "C74": "a scattered write into a cut dimension: no rank knows the rows of the others",
-    "C93": "cross entropy of a cut vocabulary communicates; the same loss by reductions of the shards is right",
     "C119": "operands on two meshes", "C120": "a plain tensor next to a distributed one",
     "C122": "placements that fit no tensor", "C144": "a stack of norms on two meshes; over whole values it is right",
 }
 
 # What a case needs and this package does not have yet.
 WAITING = {
-    "C92": "cross entropy over a cut vocabulary, and loss_parallel; test_group_e has the same losses by reductions",
     "C115": "the tensor-parallel styles, whose flags of parameters it reads",
 }
 

@@ -63,6 +63,7 @@ _TIES = np.array([[3., 1., 3., 2., 1.], [0., 0., -1., 0., 5.]])
 _FEW = np.array([[0.5, 0., 2.], [0., 0., 0.], [-1., 256., 0.]])
 _MASK = np.array([[True, False, True, False, False]] * 3)
 _FIRST = Tensor(np.zeros((3, 5), np.float32)), 0, Tensor(np.array([[2], [0]])), Tensor(np.ones((2, 1), np.float32))
+_LABELS = _RANDOM.randint(0, 4, (2, 3, 2))
 _IDS = np.array([[0, 4], [4, 4], [1, 0]])
 
 MATMUL = [
@@ -84,6 +85,7 @@ MATMUL = [
 POINTWISE = [
     Case("Clone", mint.clone, np.copy, (_X,)),
     Case("Clone", mint.clone, np.copy, (r(),)),
+    Case("MaskedFill", prim.MaskedFill(), lambda x, m, v: np.where(m, v, x), (_X, _MASK, 0)),
     Case("ZerosLikeExt", mint.zeros_like, lambda x, dtype=None: np.zeros(x.shape), (_X, None), grad=False),
     Case("OnesLikeExt", mint.ones_like, lambda x: np.ones(x.shape), (_X,), grad=False),
     Case("FullLike", mint.full_like, lambda x, v: np.full(x.shape, v), (_X, 2.5), grad=False),
@@ -141,6 +143,8 @@ NORM = [
     Case("RmsNorm", ops.rms_norm, f.rms_norm, (_B, _V, 1e-3)),
     Case("AddRmsNorm", ops.add_rms_norm, f.add_rms_norm, (_B, r(2, 3, 5), _V)),
     Case("Embedding", prim.embedding_op, lambda i, w, *_: w[i], (_IDS, _C.reshape(10, 4), None, None, 2.0, False)),
+    *(Case("NLLLoss2d", prim.NLLLoss2d(), f.likelihood, (r(2, 4, 3, 2), _LABELS, pos(4), code, 1),
+           grad=False) for code in (0, 1, 2)),  # the formula has a gradient for the weights, which no kernel gives
     Case("MSELossExt", prim.MSELossExt(), lambda x, t, red="mean": f.reduced((x - t) ** 2, red), (_X, _Y, 1)),
     Case("MSELossExt", prim.MSELossExt(), lambda x, t, red="mean": f.reduced((x - t) ** 2, red), (_X, _V, 2)),
     Case("L1LossExt", prim.L1LossExt(), lambda x, t, red="mean": f.reduced(np.abs(x - t), red), (_X, _Y, 0)),

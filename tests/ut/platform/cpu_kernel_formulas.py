@@ -213,3 +213,13 @@ def attention(q, k, v, mask, heads, scale):
             weights = np.exp(scores - np.max(scores, -1, keepdims=True))
             out[b, :, mine] = weights / weights.sum(-1, keepdims=True) @ v[b, :, shared]
     return out
+
+
+def likelihood(x, labels, weight, reduction, ignored):
+    """Weighted negative log likelihood of 4-D scores, and the sum of the weights that count; by a loop."""
+    losses, shares = np.zeros(labels.shape), np.zeros(labels.shape)
+    for at, label in np.ndenumerate(labels):
+        if label != ignored:
+            shares[at] = weight[label]
+            losses[at] = -x[(at[0], label, *at[1:])] * weight[label]
+    return (losses.sum(), losses.sum() / shares.sum(), losses)[reduction], shares.sum()

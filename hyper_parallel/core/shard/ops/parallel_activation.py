@@ -23,6 +23,7 @@ import functools
 
 from hyper_parallel.core.shard.declaration import Bound, Call, Operand, letters, normal_dim, normal_dims
 from hyper_parallel.core.shard.ops.nature import NONLINEAR, RISING, Nature, binder, sign_of
+from hyper_parallel.core.shard.ops.parallel_loss import CUT_CLASSES
 from hyper_parallel.core.shard.ops.parallel_ops import declare
 from hyper_parallel.core.shard.ops.parallel_reduce import along_signature
 from hyper_parallel.core.shard.rules import Signature
@@ -117,9 +118,9 @@ for _name in ("Softplus", "SoftplusExt"):
     declare(_name, "input:t beta=1 threshold=20", binder(NONLINEAR))
 for _name in ("Elu", "EluExt"):
     declare(_name, "input:t alpha=1.0", binder(exponential))
-for _name in ("Softmax", "LogSoftmax"):
-    declare(_name, "input:t dim=-1", bind_softmax)
-declare("LogSoftmaxExt", "input:t dim=None dtype=None", bind_softmax)
+declare("Softmax", "input:t dim=-1", bind_softmax)
+declare("LogSoftmax", "input:t dim=-1", bind_softmax, advice=CUT_CLASSES)
+declare("LogSoftmaxExt", "input:t dim=None dtype=None", bind_softmax, advice=CUT_CLASSES)
 for _name in ("Swiglu", "GLU"):
     declare(_name, "input:t dim=-1", bind_halves)
 _PASSIVE = frozenset(("weight", "bias"))

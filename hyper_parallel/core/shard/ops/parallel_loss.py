@@ -17,7 +17,8 @@
     negative log likelihood, reduction mean: the count is a sum of weights of the labels that count, which depends on
     data of all ranks, so a cut batch is refused; take reduction="none" or "sum" and divide by the reduced count.
 A class dimension that is cut (a vocabulary) needs its maximum and its sum from all ranks before anything else: that is
-communication, so log_softmax and these losses refuse it.
+communication, so log_softmax and these losses refuse it outside `loss_parallel()`, which puts them together from
+reductions.
 """
 from __future__ import annotations
 
@@ -30,6 +31,8 @@ from hyper_parallel.core.shard.ops.parallel_ops import declare
 from hyper_parallel.core.shard.rules import Signature
 from hyper_parallel.errors import LayoutError
 
+CUT_CLASSES = ("Losses of cut classes, and means over a cut batch, run inside `with loss_parallel():` "
+               "(hyper_parallel.core.tensor_parallel).")
 _REDUCTIONS = {0: "sum", 1: "mean", 2: "none", "sum": "sum", "mean": "mean", "none": "none"}
 
 
@@ -109,7 +112,7 @@ def bind_sparse_entropy(call: Call) -> Bound:
 def bind_fused(call: Call) -> Bound:
     """No rule: mean and label smoothing inside the kernel count the classes and labels of one rank."""
     raise LayoutError(f"{call.name} has no rule: it averages inside its kernel, over what one rank holds. Use "
-                      f"mint.nn.functional.log_softmax and nll_loss with reduction='sum'.")
+                      f"mint.nn.functional.cross_entropy, or log_softmax and nll_loss with reduction='sum'.")
 
 
 declare("MSELossExt", "input:t target:t reduction=1", elementwise("input", "target"))
@@ -119,8 +122,9 @@ declare("BinaryCrossEntropy", "input:t target:t weight:t=None reduction=1", elem
 declare("BCEWithLogitsLoss", "input:t target:t weight:t=None pos_weight:t=None reduction=1",
         elementwise("input", "target", "weight", "pos_weight"))
 declare("KLDiv", "input:t target:t reduction=1 log_target=False", elementwise("input", "target"))
-declare("NLLLoss", "input:t target:t weight:t reduction=1 ignore_index=-100", bind_likelihood,
-        optional_plain=frozenset(("weight",)))
+for _name in ("NLLLoss", "NLLLoss2d"):
+    declare(_name, "input:t target:t weight:t reduction=1 ignore_index=-100", bind_likelihood,
+            optional_plain=frozenset(("weight",)), advice=CUT_CLASSES)
 declare("SoftmaxCrossEntropyWithLogits", "input:t target:t", bind_entropy)
 declare("SparseSoftmaxCrossEntropyWithLogits", "input:t target:t", bind_sparse_entropy)
 declare("CrossEntropyLoss", "input:t target:t weight:t=None reduction=1 ignore_index=-100 label_smoothing=0.0 "
