@@ -35,7 +35,7 @@ sys.path.insert(0, str(ROOT))
 from contrib import gates, gates_dist, shared_env  # noqa: E402
 
 nox.needs_version = ">=2025.2.9"
-nox.options.sessions = ["lint", "ut"]
+nox.options.sessions = ["lint", "lint_pylint", "ut"]
 nox.options.reuse_existing_virtualenvs = True
 
 WORKERS = str(min(os.cpu_count() or 1, 8))
@@ -95,6 +95,12 @@ def st_npu(session: nox.Session) -> None:
 def lint(session: nox.Session) -> None:
     """The fast gates (--list shows them; --gate NAME, --changed-against REF, --upstream CHECKOUT)."""
     _gates(session, "lint")
+
+
+@nox.session
+def lint_pylint(session: nox.Session) -> None:
+    """pylint in the community profile and in the repository's (two minutes; --gate NAME, --changed-against REF)."""
+    _gates(session, "lint_pylint")
 
 
 @nox.session

@@ -104,13 +104,17 @@ def _result(outcome: Outcome) -> str:
 
 
 def next_command(outcomes: list[Outcome], options) -> str:
-    """The command to type next: the first failing gate alone, or the tests when nothing blocks."""
+    """The command to type next: the first failing gate alone; pylint after the fast gates; the tests after that."""
     blocking = [outcome.gate for outcome in outcomes if outcome.blocks]
-    if not blocking:
-        return f"nox -s upstream_gate -- --checkout {options.upstream}" if options.upstream else "nox -s tests"
+    if not blocking and options.upstream:
+        return f"nox -s upstream_gate -- --checkout {options.upstream}"
+    if not blocking and (options.gate or options.session != "lint"):
+        return "nox -s tests"
     scope = [f"--changed-against {options.changed_against}"] if options.changed_against else []
     scope += [f"{name} {value}" for name, value in (("--message", options.message), ("--text", options.text),
                                                     ("--upstream", options.upstream)) if value]
+    if not blocking:
+        return " ".join(["nox -s lint_pylint", *(["--", *scope] if scope else [])])
     return " ".join([f"nox -s {blocking[0].session} --", f"--gate {blocking[0].name}", *scope])
 
 

@@ -285,20 +285,26 @@ def test_checkout_brings_its_own_waivers(tmp_path):
     assert found == {("core/ops/", "line-too-long"), ("core/a.py", "work"), ("", "ans")}
 
 
-@pytest.mark.parametrize("outcomes, said", [
-    ([], "nox -s tests"),
-    ([Outcome(named("text"), PASS)], "nox -s tests"),
-    ([Outcome(named("cpplint"), NOT_RUN, "nothing", empty=True)], "nox -s tests"),
-    ([Outcome(named("text"), PASS), Outcome(named("lizard"), FAIL)], "nox -s lint -- --gate lizard"),
-    ([Outcome(named("shellcheck"), NOT_RUN, "tool missing")], "nox -s lint_shell -- --gate shellcheck"),
+SINCE = ["--changed-against", "main"]
+
+
+@pytest.mark.parametrize("outcomes, arguments, said", [
+    ([Outcome(named("text"), PASS)], [], "nox -s lint_pylint"),
+    ([Outcome(named("text"), PASS)], SINCE, "nox -s lint_pylint -- --changed-against main"),
+    ([Outcome(named("text"), PASS)], ["--gate", "text"], "nox -s tests"),
+    ([Outcome(named("pylint"), PASS)], ["--session", "lint_pylint"], "nox -s tests"),
+    ([Outcome(named("cpplint"), NOT_RUN, "nothing", empty=True)], ["--session", "lint_cpp"], "nox -s tests"),
+    ([Outcome(named("text"), PASS), Outcome(named("lizard"), FAIL)], [], "nox -s lint -- --gate lizard"),
+    ([Outcome(named("lizard"), FAIL)], SINCE, "nox -s lint -- --gate lizard --changed-against main"),
+    ([Outcome(named("shellcheck"), NOT_RUN, "tool missing")], [], "nox -s lint_shell -- --gate shellcheck"),
 ])
-def test_summary_names_the_next_command(outcomes, said):
+def test_summary_names_the_next_command(outcomes, arguments, said):
     """
     Feature: the summary.
-    Description: outcomes that pass, fail, or did not run.
-    Expectation: the first gate that blocks, with its session; the tests when none does.
+    Description: outcomes that pass, fail, or did not run, of all gates, one gate, or a change.
+    Expectation: the first gate that blocks, with its session; pylint after the fast gates, then the tests.
     """
-    assert gates_run.next_command(outcomes, gates_run._parser().parse_args([])) == said
+    assert gates_run.next_command(outcomes, gates_run._parser().parse_args(arguments)) == said
 
 
 @pytest.mark.parametrize("content, code", [("x = 1\n", 0), ("x = 1 \n", 1)])
