@@ -146,7 +146,7 @@ class _Desk:
     def _infer(self, op, layouts, question):
         statics = _tuples(question["statics"])
         shapes = [operand["shape"] for operand in question["operands"] if operand is not None]
-        extra = [shapes] if question["suffix"] == "WithShape" else []
+        extra = {"WithShape": [shapes], "Reshape": shapes[:1]}.get(question["suffix"], [])
         if _count(type(op).infer_layout) == 2:
             return op.infer_layout(self._cache_values(op, layouts, [*statics, *extra], question))
         # The older dispatcher leaves None out of the other arguments.

@@ -118,6 +118,46 @@ def checkout_of(folder, table: dict, names) -> Checkout:
         OPS + "yaml__other_ops.yaml": "".join(f'"{name}":\n{entry}' for name in names)}))
 
 
+RESHAPE = '''"""A synthetic rule that hands the shape of the local result to the kernel."""
+from hyper_parallel.core.layout import Layout
+from .parallel_ops import DistributedOp
+
+
+class ReshapeDistributedOp(DistributedOp):
+    """A cut of the first dimension stays where it is, if that dimension does."""
+
+    def infer_layout(self, layouts, extra_args):
+        """Layout and local shape of the result."""
+        x, (target, source) = layouts[0], extra_args
+        cuts = ["None"] * len(target)
+        if any(cut != "None" for cut in x.alias_tensor_map[1:]) or any(x.partial) and not FORGET:
+            raise ValueError("refused")
+        if x.alias_tensor_map[0] != "None":
+            if target[0] != source[0]:
+                raise ValueError("refused")
+            cuts[0], target = x.alias_tensor_map[0], (target[0] // 2, *target[1:])
+        return Layout(x.mesh_shape, x.alias_name, x.rank_list)(*cuts), target
+
+
+FORGET = False
+'''
+
+
+@pytest.mark.parametrize("forget, causes", [(False, set()), (True, {FORGETS})])
+def test_shape_that_a_rule_gives_the_kernel_is_used(tmp_path, forget, causes):
+    """
+    Feature: contrib audit
+    Description: a rule of the older form that returns a layout and the shape of the local result
+    Expectation: cut results have that shape and are judged: true, and false where the rule forgets what is pending
+    """
+    checkout = Checkout(synthetic.build("legacy", tmp_path / "checkout", **{
+        OPS + "parallel_reshape_py": RESHAPE.replace("FORGET = False", f"FORGET = {forget}"),
+        OPS + "yaml__other_ops.yaml": "Reshape:\n  distributed_op_class: ReshapeDistributedOp\n"
+                                      "  distributed_op_file: parallel_reshape\n  infer_layout_suffix: Reshape\n"}))
+    outcome, = audit(checkout, ["Reshape"]).outcomes
+    assert outcome.accepted > len(meaning_of("Reshape").forms) and set(outcome.unsound) == causes
+
+
 @pytest.mark.parametrize("name", PUBLIC)
 def test_public_name_has_a_meaning(name):
     """
