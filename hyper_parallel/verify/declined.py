@@ -74,6 +74,8 @@ DECISIONS = (
              "InplaceIndexPut InplaceScatterAdd RotaryPositionEmbedding Scatter ScatterAddExt", r"S\("),
     Decision("the weight is renormalised, or its gradient scaled, by all indices of the call", "Embedding", r"S\("),
     Decision("the window covers the dimension for this kernel size alone", "Conv3DExt", r"S\("),
+    Decision("the shape of the result depends on data, so it is made of replicas alone",
+             "BincountExt MaskedSelect RepeatInterleaveTensor"),
     Decision("one tensor alone is not concatenated", "Concat", r"^S\(\d\) -> "),
     Decision("indices must be whole where they address the other operand's rows", "MoeTokenUnpermute", r"S\("),
 )

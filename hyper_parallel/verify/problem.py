@@ -18,6 +18,7 @@ differ by rank, local forms, the stand-in for empty shards.
 """
 from __future__ import annotations
 
+import dataclasses
 import functools
 from dataclasses import dataclass, field
 
@@ -80,7 +81,15 @@ class Problem:
         operands = [Operand(x.shape, dtype if declaration.needs_dtype else None)
                     for x, dtype in zip(self.inputs, self.dtypes)]
         self.bound = declaration.bind(declaration.call(self.arguments.fill(operands)))
+        if self.bound.out_shapes is None:
+            self.bound = self._told()
         self._locals: dict = {}
+
+    def _told(self):
+        """The bound call with the number and shapes of the results that the reference gives; all are whole."""
+        signature = dataclasses.replace(self.bound.signature, outputs=tuple((None,) * o.ndim for o in self.outputs))
+        shapes = tuple(o.shape for o in self.outputs)
+        return dataclasses.replace(self.bound, signature=signature, out_shapes=shapes, multi=len(shapes) > 1)
 
     @property
     def signature(self):

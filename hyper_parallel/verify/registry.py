@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from typing import Callable
 
 _FAMILIES = ("matmul", "elementwise", "unary", "reduce", "sort", "movement", "index", "lookup", "scatter", "nn", "cast",
-             "inplace", "random", "special", "loss", "fused",
-             "convolution")
+             "inplace", "random", "special", "loss", "fused", "convolution", "whole")
 _TABLE: dict = {}
 
 

@@ -19,13 +19,16 @@ from __future__ import annotations
 
 import functools
 
-from mindspore import Tensor, ops
+from mindspore import Tensor, mint, ops
+from mindspore.common.generator import default_generator
 from mindspore.graph import api
+from mindspore.ops.function.nn_func import generator_step_
 from mindspore.train import serialization
 
 from hyper_parallel.core.dtensor.dtensor_base import LOCAL, DTensorBase, running_local, values_of
 from hyper_parallel.core.shard._op_dispatch import STATE, dispatch_named
 from hyper_parallel.errors import LayoutError, PartialError, UnsupportedOpError
+from hyper_parallel.platform.mindspore.cpu_kernels_random import dropout
 from hyper_parallel.platform.platform import current_platform
 
 
@@ -73,12 +76,24 @@ def _no_plain_target(original, target, index, value):
                       "is meant: target[i] = x.to_local(), or target[i] = x.full_tensor().")
 
 
+def _dropout(original, primitive, x):
+    """(what is kept, mask): the mask of the whole tensor, from the framework's generator, which ranks seed alike."""
+    del original
+    seed, offset = default_generator._step(generator_step_)
+
+    def dropped(tensor):
+        return dispatch_named("Dropout", dropout, tensor, 1 - primitive.keep_prob, True, False, seed, offset)
+
+    return dropped(x), mint.ne(dropped(mint.ones_like(x)), 0).to(x.dtype)
+
+
 _LOCAL_FIRST = "Run it on x.to_local(), or register a distributed operation."
 
 # (owner, attribute, what to do when an argument is a DTensor)
 TABLE = (
     (ops.Stack, "__call__", _dispatched("Stack")),
     (ops.AddN, "__call__", _dispatched("AddN")),
+    (ops.Dropout, "__call__", _dropout),
     (ops.AccumulateNV2, "__call__", _dispatched("AddN")),
     (ops.Broadcast, "__call__", _refused("ops.Broadcast", "Use x.redistribute(mesh, placements).")),
     (ops.IdentityN, "__call__", _refused("ops.IdentityN", _LOCAL_FIRST)),

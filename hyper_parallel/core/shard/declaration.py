@@ -148,7 +148,8 @@ class Bound:
 
     Attributes:
         signature: letters and linearity.
-        out_shapes: global shape per output.
+        out_shapes: global shape per output; None when everything is whole and only the local operation tells the
+            results' number and shapes.
         multi: True when the operation returns a tuple.
         localize: (place) -> {parameter: value} that replaces static arguments for the rank at that place.
         sized: `localize` names sizes of the local parts, so the local operation must run on the parts as they are.
@@ -157,7 +158,7 @@ class Bound:
     """
 
     signature: Signature
-    out_shapes: tuple
+    out_shapes: tuple | None
     multi: bool = False
     localize: Callable | None = None
     sized: bool = True

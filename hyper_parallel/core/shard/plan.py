@@ -25,6 +25,7 @@ from hyper_parallel.core.dtensor.boundaries import Enter, FanOut, NoGradient, ap
 from hyper_parallel.core.dtensor.dtensor_base import (
     LOCAL, TYPES, DTensorBase, NoFallbackGuard, forget, own_object, plain, remembered, running_local, values_of, wrap,
 )
+from hyper_parallel.core.dtensor.layout_value import layout_value
 from hyper_parallel.core.shard.declaration import Bound, Declaration, Place, read
 from hyper_parallel.core.shard.rules import Inference
 from hyper_parallel.errors import LayoutError
@@ -66,7 +67,8 @@ class Plan:
     def __init__(self, declaration: Declaration, bound: Bound, inference: Inference, in_specs, call):
         self.declaration, self.bound, self.inference = declaration, bound, inference
         self.mesh = in_specs[0].mesh
-        self.outputs = tuple(layout.spec(shape) for layout, shape in zip(inference.outputs, bound.out_shapes))
+        self.told = bound.out_shapes is None  # the local results tell their number and shapes; all are replicas
+        self.outputs = tuple(layout.spec(shape) for layout, shape in zip(inference.outputs, bound.out_shapes or ()))
         self.operands, self.slots = call.operands, call.slots
         self.in_specs = in_specs
         platform = current_platform()
@@ -76,10 +78,10 @@ class Plan:
         self.kernels = [self._kernel(place, platform) for place in self.places]
         self.converted = tuple(bool(v or o) for v, o in zip(inference.varying, inference.once))
         # Without recording, a varying replica is its own local value: nothing stands between call and kernel.
-        self.direct = (not platform.simulated and not declaration.inplace and not bound.multi
+        self.direct = (not platform.simulated and not declaration.inplace and not bound.multi and not self.told
                        and not any(inference.once) and not self.changes[0] and self.kernels[0] is None)
         self.simple = self.direct and not any(self.converted)  # a plain operand that varies is converted too
-        self.spec = self.outputs[0]
+        self.spec = self.outputs[0] if self.outputs else None
 
     # -- made once -----------------------------------------------------------------------------------------------------
 
@@ -96,10 +98,10 @@ class Plan:
         form = None if self.bound.kernel is None else self.bound.kernel(place)
         if form is not None:
             return LocalForm(self, *form)
-        shapes = tuple(place.in_shape(i) for i in range(len(self.in_specs)))
+        empty = empty_letters(self, place)
+        shapes = tuple(_stood_in(dims, place.in_shape(i), empty) for i, dims in enumerate(self.bound.signature.inputs))
         substitute = platform.kernel(self.declaration.name, shapes)
         run = None if substitute is None else Substitute(substitute)
-        empty = empty_letters(self, place)
         return Padded(self, empty, run) if empty else run
 
     # -- run -----------------------------------------------------------------------------------------------------------
@@ -146,7 +148,7 @@ class Plan:
     def checked(self, result):
         """The result of a first run, after a look at its local shapes: rule and kernel must agree on every rank."""
         results = result if self.bound.multi else (result,)
-        for j, tensor in enumerate(results):
+        for j, tensor in enumerate(() if self.told else results):
             for place, value in zip(self.places, values_of(tensor)):
                 if tuple(value.shape) != place.out_shape(j):
                     raise LayoutError(f"{self.declaration.name}: the rule says {self.outputs[j]}, so a local result of "
@@ -197,10 +199,24 @@ class Plan:
         return local_args, local_kwargs
 
     def _wrap(self, results: list):
+        if self.told:
+            return self._wrap_told(results)
         if not self.bound.multi:
             return wrap([own_object(r) for r in results], self.spec)
         made = [wrap([own_object(r[j]) for r in results], spec) for j, spec in enumerate(self.outputs)]
         return type(results[0])(made) if isinstance(results[0], list) else tuple(made)
+
+
+    def _wrap_told(self, results: list):
+        if isinstance(results[0], (tuple, list)):
+            return type(results[0])(self._wrap_told(list(members)) for members in zip(*results))
+        shapes = {tuple(r.shape) for r in results}
+        if len(shapes) > 1:
+            raise LayoutError(f"{self.declaration.name}: its operands are replicas, but the ranks got results of the "
+                              f"shapes {sorted(shapes)}. A tensor labelled Replicate differs between ranks: look at "
+                              f"x.numpy_locals() of every operand.")
+        shape = shapes.pop()
+        return wrap([own_object(r) for r in results], layout_value(self.mesh, ((),) * len(shape)).spec(shape))
 
 
 def call_local(func, primitive, name: str, args, kwargs):
@@ -334,6 +350,11 @@ def empty_letters(plan: Plan, place: Place) -> Empty:
              if letter is not None and not local and (size or sig.reduces.get(letter, "sum") == "sum")}
     native = (plan.bound.localize is not None and plan.bound.sized) or plan.declaration.inplace
     return Empty(frozenset() if native else frozenset(empty), _idle(sig, empty))
+
+
+def _stood_in(letters: tuple, shape: tuple, empty: Empty) -> tuple:
+    """The shape that the kernel sees: one slice stands in for an empty letter."""
+    return tuple(size + 1 if letter in empty.padded else size for letter, size in zip(letters, shape))
 
 
 def _idle(sig, empty: set) -> tuple:

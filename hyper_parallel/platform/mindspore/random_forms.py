@@ -21,7 +21,7 @@ from __future__ import annotations
 from mindspore import mint
 
 from hyper_parallel.platform.mindspore.cpu_kernels_common import constant, host, like
-from hyper_parallel.platform.mindspore.cpu_kernels_random import TABLE, Window, _as_like, _generator
+from hyper_parallel.platform.mindspore.cpu_kernels_random import TABLE, Window, _as_like, _generator, dropout
 
 
 def _bernoulli(x, seed, offset):
@@ -46,7 +46,7 @@ def _channels(x, p, training=True, inplace=False, seed=0, offset=0):
     return mint.zeros(x.shape, dtype=x.dtype) if p == 1 else x * like(constant(kept / (1.0 - p)), x)
 
 
-_FUNCTIONS = {**TABLE, "BernoulliExt": _bernoulli, "NormalTensorTensor": _normal, "NormalTensorFloat": _normal,
+_FUNCTIONS = {**TABLE, "Dropout": dropout, "BernoulliExt": _bernoulli, "NormalTensorTensor": _normal, "NormalTensorFloat": _normal,
               "NormalFloatTensor": _normal, "Dropout2dExt": _channels}
 
 

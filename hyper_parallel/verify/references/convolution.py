@@ -18,7 +18,6 @@ import itertools
 
 import numpy as np
 
-from hyper_parallel.core.shard.ops.parallel_convolution import REFUSED
 from hyper_parallel.verify.pattern import Pattern
 from hyper_parallel.verify.registry import reference
 
@@ -46,4 +45,3 @@ reference("Conv2DExt", convolution, Pattern("input=bc34 weight=oc22 bias=o", pad
 reference("Conv3DExt", convolution, Pattern("input=bc332 weight=oc221"))
 reference("SliceExt SliceExtView", lambda v: v["input"][:, v["start"]:v["end"]:v["step"]],
           Pattern("input=a5", dim=1, start=1, end=4), Pattern("input=a5b", dim=1, start=0, end=5, step=2))
-reference(" ".join(REFUSED), None, Pattern("", _refused=True, input=0, more=()))

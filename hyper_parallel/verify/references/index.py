@@ -142,5 +142,3 @@ reference("Roll", lambda v: np.roll(v["input"], v["shifts"], v["dims"]), Pattern
           Pattern("input=abc", shifts=(1, -1), dims=(0, -1)), Pattern("input=ab", shifts=2))
 reference("ConstantPadND", pad, Pattern("input=ab", padding=(1, 2)), Pattern("input=ab", padding=(0, 0, 1, 0)),
           Pattern("input=ab", padding=(0, 1), value=2.0), Pattern("input=ab", padding=(0, 1), value=-1.5))
-reference("MaskedSelect", None, Pattern("input=ab mask=ab/bool", _refused=True))
-reference("NonZero NonZeroExt Unique2 UniqueConsecutive", None, Pattern("input=ab", _refused=True))

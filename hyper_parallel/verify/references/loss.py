@@ -130,4 +130,3 @@ reference("SoftmaxCrossEntropyWithLogits", entropy, Pattern("input=a4/unit targe
           approximate=True)
 reference("SparseSoftmaxCrossEntropyWithLogits", lambda v: np.mean(np.take(v["input"], v["target"] * 0, 1)),
           Pattern("input=a4 target=a/index(4)", _modes=("even", "uneven"), _degenerate=True), differentiable=False)
-reference("CrossEntropyLoss", None, Pattern("input=a4 target=a/index(4)", _refused=True))

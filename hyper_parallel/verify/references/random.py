@@ -35,9 +35,10 @@ def _shape_of(v: dict) -> tuple:
     return max((np.shape(v[p]) for p in ("input", "mean", "std", "p") if p in v), key=len)
 
 
+_DROPPING = ("FuncDropoutExt", "Dropout", "Dropout2dExt")
 # name -> numbers -> result
 _MEANING = {
-    "FuncDropoutExt": _dropout, "Dropout2dExt": _dropout,
+    **dict.fromkeys(_DROPPING, _dropout),
     "InplaceNormal": lambda v, numbers: numbers("normal", v["mean"], v["std"]),
     "InplaceUniform": lambda v, numbers: numbers("uniform", v["from_"], v["to"]),
     "InplaceRandom": lambda v, numbers: numbers("integers", v["from_"], v["to"]).astype(float),
@@ -55,7 +56,7 @@ _MEANING = {
 
 def _whole(name: str):
     def function(v: dict):
-        if name in ("FuncDropoutExt", "Dropout2dExt") and (not v["training"] or v["p"] == 0):
+        if name in _DROPPING and (not v["training"] or v["p"] == 0):
             return v["input"]
         shape = _shape_of(v)
         mask = shape[:2] + (1,) * (len(shape) - 2) if name == "Dropout2dExt" else shape
@@ -78,7 +79,8 @@ def _pattern(text: str, **options) -> Pattern:
     return Pattern(text + _SEEDS, **options)
 
 
-for _name, _x in (("FuncDropoutExt", "ab"), ("Dropout2dExt", "ab2")):
+for _name in _DROPPING:
+    _x = "ab2" if _name == "Dropout2dExt" else "ab"
     reference(_name, _whole(_name), _pattern(f"input={_x}", p=0.5), _pattern(f"input={_x}", p=0.75),
               _pattern(f"input={_x}", p=0.0, _degenerate=True),
               _pattern(f"input={_x}", p=0.5, training=False, _degenerate=True),
@@ -98,4 +100,3 @@ reference("NormalTensorFloat", _whole("NormalTensorFloat"), _pattern("mean=ab", 
 reference("NormalFloatTensor", _whole("NormalFloatTensor"), _pattern("std=ab", mean=1.0), approximate=True)
 reference("MultinomialExt", lambda v: np.take(np.arange(v["input"].shape[-1]), np.zeros(
     v["input"].shape[:-1] + (v["num_samples"],), int)), _pattern("input=a4/positive", num_samples=2, _degenerate=True))
-reference("Dropout", None, Pattern("input=ab", _refused=True))

@@ -121,7 +121,6 @@ reference("Threshold InplaceThreshold", lambda v: np.where(plain(v["input"]) > v
           Pattern("input=ab", threshold=0.5, value=-3.0), Pattern("input=ab", threshold=-1.0, value=2.0))
 reference("HShrink", lambda v: shrunk(v["input"], v["parameter"], False), Pattern("input=ab/digit", parameter=3.0))
 reference("SoftShrink", lambda v: shrunk(v["input"], v["lambd"], True), Pattern("input=ab/digit", lambd=2.0))
-reference("BincountExt RepeatInterleaveTensor", None, Pattern("input=a", _refused=True))
 
 
 def _elu(v: dict):

@@ -106,3 +106,36 @@ def test_contracting_an_empty_dimension_gives_zero_addends():
         assert value.item() == (x @ w.T + b).sum()
         for g, want in zip(grads, (ones @ w, ones.T @ x, ones.sum(0))):
             assert np.array_equal(_value(g), want)
+
+
+PRODUCTS = {
+    "batch": (mint.matmul, (1, 1, 2), (2, 3), [Shard(0)], [Replicate()]),
+    "row": (mint.matmul, (1, 1, 2), (2, 3), [Shard(1)], [Replicate()]),
+    "row and batch": (mint.matmul, (1, 1, 2), (2, 3), [Shard(1), Shard(0)], [Replicate(), Replicate()]),
+    "batch and row": (mint.matmul, (1, 1, 2), (2, 3), [Shard(0), Shard(1)], [Replicate(), Replicate()]),
+    "row of bmm": (mint.bmm, (1, 1, 3), (1, 3, 2), [Shard(1)], [Replicate()]),
+    "batch of bmm": (mint.bmm, (1, 1, 3), (1, 3, 2), [Shard(0)], [Shard(0)]),
+    "row and batch of bmm": (mint.bmm, (1, 1, 3), (1, 3, 2), [Shard(1), Shard(0)], [Replicate(), Shard(0)]),
+}
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("name", list(PRODUCTS))
+def test_gradients_of_batches_of_one_when_ranks_are_empty(name, ranks):
+    """
+    Feature: empty shards.
+    Description: a product whose only batch, or only row, is on one rank; elsewhere a slice stands in for it, and the
+        framework's own backward is wrong for one batch.
+    Expectation: value and both gradients exactly those of one device.
+    """
+    function, left, right, cut, other = PRODUCTS[name]
+    a, b = (np.arange(1.0, np.prod(s) + 1).reshape(s) * (-1) ** np.arange(np.prod(s)).reshape(s) for s in (left, right))
+    g = np.ones_like(a @ b)
+    grad_b = np.swapaxes(a, -1, -2) @ g
+    with simulate(ranks ** len(cut)):
+        mesh = init_device_mesh("cpu", (ranks,) * len(cut))
+        x, w = distribute_tensor(a, mesh, cut), distribute_tensor(b, mesh, other)
+        value, (gx, gw) = value_and_grad(lambda x, w: function(x, w).sum(), (0, 1))(x, w)
+        assert value.item() == (a @ b).sum()
+        assert np.array_equal(_value(gx), g @ np.swapaxes(b, -1, -2))
+        assert np.array_equal(_value(gw), grad_b if b.ndim == 3 else grad_b.sum(0))

@@ -210,6 +210,8 @@ class Operation:
 
 
 _TIE = "np.sum({x} == np.{f}({x}, axis={{d}}, keepdims=True)) > np.{f}({x}, axis={{d}}, keepdims=True).size"
+# Equal, or equal once it is rounded to float32: a sigmoid of 20 is 1 there.
+_CLOSE, _NEAR_ZERO = "np.any(np.isclose({x}, {y}, 1e-5, 1e-6))", "np.any(({x} != 0) & (np.abs({x}) < 1e-6))"
 _ANY, _MATRIX = ranks(1), ranks(2)
 
 
@@ -265,18 +267,19 @@ OPERATIONS = {
                      partners=(joined,)),
     "stack": Operation("mint.stack([{x}, {y}], {d})", "np.stack([{x}, {y}], {d})", fits=ranks(0, 3), params=new_dim,
                        partners=(same,)),
-    "where": Operation("mint.where({x} > 0, {x}, {y})", "np.where({x} > 0, {x}, {y})", "{x} + {y}", partners=(same,)),
+    "where": Operation("mint.where({x} > 0, {x}, {y})", "np.where({x} > 0, {x}, {y})", "{x} + {y}", partners=(same,),
+                       ties=_NEAR_ZERO),
     # nonlinear, exact on integers
-    "relu": Operation("F.relu({x})", "{x} * ({x} > 0)", "{x}"),
-    "abs": Operation("mint.abs({x})", "np.absolute({x})"),
+    "relu": Operation("F.relu({x})", "{x} * ({x} > 0)", "{x}", ties=_NEAR_ZERO),
+    "abs": Operation("mint.abs({x})", "np.absolute({x})", ties=_NEAR_ZERO),
     "square": Operation("mint.square({x})", "np.square({x})"),
     "maximum": Operation("mint.maximum({x}, {y})", "np.maximum({x}, {y})", "{x} + {y}", partners=(same,),
-                         ties="np.any({x} == {y})"),
+                         ties=_CLOSE),
     "minimum": Operation("mint.minimum({x}, {y})", "np.minimum({x}, {y})", "{x} + {y}", partners=(same,),
-                         ties="np.any({x} == {y})"),
+                         ties=_CLOSE),
     # rounded
     "clamp": Operation("mint.clamp({x}, -1.375, 2.625)", "np.minimum(np.maximum({x}, -1.375), 2.625)", "{x} + 3",
-                       fraction=True, ties="np.any(({x} == -1.375) | ({x} == 2.625))"),
+                       fraction=True, ties=f"{_CLOSE.replace('{y}', '-1.375')} | {_CLOSE.replace('{y}', '2.625')}"),
     "tanh": Operation("mint.tanh({x})", "tanh({x})", "{x} + 1", exact=False, coarse=True),
     "sigmoid": Operation("mint.sigmoid({x})", "sigmoid({x})", "{x} + 1", exact=False, coarse=True),
     "silu": Operation("F.silu({x})", "{x} * sigmoid({x})", "2 * {x}", exact=False, coarse=True),

@@ -58,7 +58,8 @@ def _row(name: str) -> dict:
     ("ReLU", ("R", "S", "P(max)", "P(min)"), ("P(sum)",)),
     ("Embedding", ("R", "S", "P(sum)", "P(max)"), ()),
     ("TraceExt", ("R", "P(sum)"), ("S", "P(max)")),
-    ("NonZero", (), ("R", "S", "P(sum)")),
+    ("NonZero", ("R",), ("S", "P(sum)")),
+    ("AllGatherMatmul", (), ("R", "S", "P(sum)")),
 ])
 def test_cells_say_what_the_rules_say(name, exact, refused):
     """

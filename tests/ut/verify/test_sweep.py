@@ -157,9 +157,9 @@ def test_patterns_that_must_be_refused():
     Description: a call that a declaration must refuse, on one that does and on one that does not.
     Expectation: a refusal is counted; taking the call is a problem.
     """
-    masked = get_distributed_op("MaskedSelect").declaration
-    refusing = Reference(None, (Pattern("input=ab mask=ab/bool", _refused=True),))
-    assert verify_declaration(masked, None, refusing, ONE_AXIS).refusals == 1
+    communicating = get_distributed_op("AllGatherMatmul").declaration
+    refusing = Reference(None, (Pattern("", _refused=True, input=0, more=()),))
+    assert verify_declaration(communicating, None, refusing, ONE_AXIS).refusals == 1
     report = verify_declaration(doubled(), [Pattern("input=ab", _refused=True)], DOUBLE.function, ONE_AXIS)
     assert not report.ok and "must refuse" in report.problems[0]
 

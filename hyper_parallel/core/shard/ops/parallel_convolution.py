@@ -11,7 +11,7 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
-"""Operations that are refused with a reason whatever the layouts, and convolutions.
+"""Convolutions, and slices of one dimension.
 
 One mesh axis, convolution; x, w, bias -> result (b: batch, c: channels in, o: channels out; one group):
     S(b), R, R -> S(b)    R, S(o), S(o) -> S(o)    S(c), S(c) -> P(sum), the bias enters once
@@ -25,33 +25,6 @@ from hyper_parallel.core.shard.ops.parallel_index import pick_signature
 from hyper_parallel.core.shard.ops.parallel_ops import declare
 from hyper_parallel.core.shard.rules import Signature
 from hyper_parallel.errors import LayoutError
-
-_COMMUNICATES = "it communicates inside its kernel. Call matmul, and redistribute its result"
-_SERVING = "it reads and writes a cache that lives on one rank. Run it on local tensors: hyper_parallel.custom_shard"
-_OPAQUE = ("its kernel mixes positions of the whole tensor in a way that no rank can do for its part. Gather first, "
-           "x.redistribute(mesh, [Replicate()] * mesh.ndim), and run it on local tensors: hyper_parallel.custom_shard")
-# name -> why no layout has a rule
-REFUSED = {
-    "AllGatherMatmul": _COMMUNICATES, "MatmulReduceScatter": _COMMUNICATES, "MatmulAllReduceAddRmsNorm": _COMMUNICATES,
-    "MoeDistributeDispatch": _COMMUNICATES, "MoeDistributeCombine": _COMMUNICATES, "RingAttentionUpdate": _COMMUNICATES,
-    "PagedAttention": _SERVING, "PagedAttentionMask": _SERVING, "ReshapeAndCache": _SERVING,
-    "KVCacheScatterUpdate": _SERVING, "IncreFlashAttention": _SERVING, "PromptFlashAttention": _SERVING,
-    "FusedInferAttentionScore": _SERVING, "ApplyRotaryPosEmb": _SERVING, "LightningIndexer": _OPAQUE,
-    "SparseFlashAttention": _OPAQUE, "SpeedFusionAttention": "it drops elements with a seed of each rank's kernel. Use "
-                                                             "FlashAttentionScore without dropout",
-    "MoeInitRouting": _OPAQUE, "MoeInitRoutingV2": _OPAQUE, "MoeFinalizeRouting": _OPAQUE,
-    "MoeGatingTopKSoftmax": _OPAQUE, "MoeComputeExpertTokens": _OPAQUE, "FusedAddTopKDiv": _OPAQUE,
-    "Gmm": _OPAQUE, "GmmV2": _OPAQUE, "FFNExt": _OPAQUE,
-}
-
-
-def refuser(why: str):
-    """The binder that refuses every call for this reason."""
-
-    def bind(call: Call) -> Bound:
-        raise LayoutError(f"{call.name} has no rule: {why}.")
-
-    return bind
 
 
 def convolver(spatial: int):
@@ -94,8 +67,6 @@ def bind_slice_ext(call: Call) -> Bound:
     return Bound(pick_signature(call.name, x, x), (shape[:dim] + (size,) + shape[dim + 1:],))
 
 
-for _name, _why in REFUSED.items():
-    declare(_name, "input *more", refuser(_why))
 for _name, _rank in (("Conv1DExt", 1), ("Conv2DExt", 2), ("Conv3DExt", 3)):
     declare(_name, "input:t weight:t bias:t=None stride=1 padding=0 dilation=1 groups=1", convolver(_rank))
 for _name in ("SliceExt", "SliceExtView"):

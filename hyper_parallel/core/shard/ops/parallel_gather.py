@@ -114,12 +114,6 @@ def pad_signature(name: str, rank: int, dims: frozenset) -> Signature:
     return Signature(name, (x,), (x,), terms=((0,),), monotone=(1,), constant=True)
 
 
-def bind_data_dependent(call: Call) -> Bound:
-    """No rule: the shape of the result depends on data."""
-    raise LayoutError(f"{call.name} has no rule: the shape of its result depends on data, which no rank sees whole. "
-                      f"Gather first: {call.name.lower()} of x.full_tensor(), or mask with where and reduce.")
-
-
 for _name in ("GatherNd", "GatherNdExt"):
     declare(_name, "input:t index:t", bind_gather_nd)
 for _name in ("OneHotExt", "OneHot"):
@@ -130,5 +124,3 @@ for _name in ("Triu", "TrilExt", "Tril"):
 declare("ReverseV2", "input:t dim", bind_flip)
 declare("Roll", "input:t shifts dims=None", bind_roll)
 declare("ConstantPadND", "input:t padding value=0.0", bind_pad)
-for _name in ("MaskedSelect", "NonZero", "NonZeroExt", "Unique2", "UniqueConsecutive"):
-    declare(_name, "input:t mask=None other=None more=None", bind_data_dependent)

@@ -109,12 +109,6 @@ def bind_sparse_entropy(call: Call) -> Bound:
     return Bound(signature, ((),))
 
 
-def bind_fused(call: Call) -> Bound:
-    """No rule: mean and label smoothing inside the kernel count the classes and labels of one rank."""
-    raise LayoutError(f"{call.name} has no rule: it averages inside its kernel, over what one rank holds. Use "
-                      f"mint.nn.functional.cross_entropy, or log_softmax and nll_loss with reduction='sum'.")
-
-
 declare("MSELossExt", "input:t target:t reduction=1", elementwise("input", "target"))
 declare("L1LossExt", "input:t target:t reduction=1", elementwise("input", "target"))
 declare("SmoothL1Loss", "input:t target:t beta=1.0 reduction=2", elementwise("input", "target"))
@@ -127,5 +121,3 @@ for _name in ("NLLLoss", "NLLLoss2d"):
             optional_plain=frozenset(("weight",)), advice=CUT_CLASSES)
 declare("SoftmaxCrossEntropyWithLogits", "input:t target:t", bind_entropy)
 declare("SparseSoftmaxCrossEntropyWithLogits", "input:t target:t", bind_sparse_entropy)
-declare("CrossEntropyLoss", "input:t target:t weight:t=None reduction=1 ignore_index=-100 label_smoothing=0.0 "
-        "lse_square_scale_for_zloss=0.0 return_zloss=False", bind_fused)

@@ -22,7 +22,7 @@ from hyper_parallel.core.shard.declaration import (
 )
 from hyper_parallel.core.shard.ops.parallel_ops_register import register_distributed_op
 from hyper_parallel.core.shard.rules import infer
-from hyper_parallel.errors import LayoutError, PartialError
+from hyper_parallel.errors import LayoutError, PartialError, UnsupportedOpError
 
 _THREE_PHASE = object()
 
@@ -100,6 +100,9 @@ class RuleOp(DistributedOp):
         if old:
             values = self._merge(values, () if extra_args is None else tuple(extra_args))
         layouts, bound, inference = self._infer(values)
+        if bound.out_shapes is None:
+            raise UnsupportedOpError(f"{self.op_name}: every output is Replicate, and only a run tells how many there "
+                                     f"are and of which shape.")
         outputs = tuple(Layout.of(v, s if self._exact(layouts) else None)
                         for v, s in zip(inference.outputs, bound.out_shapes))
         if old:

@@ -19,7 +19,7 @@ import importlib
 _OPS: dict = {}
 _FAMILIES = ("matmul", "elementwise", "inplace", "reduce", "transpose", "reshape", "expand", "concat", "split", "index",
              "gather", "lookup", "scatter", "sort", "activation", "cast", "create", "random", "special",
-             "loss", "attention", "optimizer", "convolution")
+             "loss", "attention", "optimizer", "convolution", "whole")
 _STATE = {"loaded": False}
 _TOLD: list = []
 

@@ -16,7 +16,6 @@
 The numbers of the whole tensor follow from the seed and offset that the framework hands over; a rank takes its part. A
 dropout mask is then the same for all addends of a pending sum, and x -> mask * x is linear and non-decreasing:
     S(d) -> S(d)    P(sum), P(avg), P(max), P(min) -> same    without training, or with p = 0, the identity
-What draws its numbers inside a kernel, out of sight, is refused: replicas could not be kept equal.
 """
 from __future__ import annotations
 
@@ -118,13 +117,8 @@ def bind_multinomial(call: Call) -> Bound:
     return Bound(signature, (rows + (call["num_samples"],),))
 
 
-def bind_unseen(call: Call) -> Bound:
-    """No rule: the seed is chosen inside every rank's kernel."""
-    raise LayoutError(f"{call.name} has no rule: its kernel draws a seed of its own on every rank, so copies would "
-                      f"differ. Use mint.nn.functional.dropout or mint.nn.Dropout, whose seed is an argument.")
-
-
-for _name, _rank in (("FuncDropoutExt", None), ("Dropout2dExt", 2)):
+# The primitive Dropout draws its seed inside; it is called with one of the framework's generator instead.
+for _name, _rank in (("FuncDropoutExt", None), ("Dropout", None), ("Dropout2dExt", 2)):
     declare(_name, "input:t p=0.5 training=True inplace=False" + _SEEDS, dropper(_rank))
 declare("InplaceNormal", "input:t mean=0 std=1" + _SEEDS, filler("fill"), inplace=True)
 declare("InplaceUniform", "input:t from_=0 to=1" + _SEEDS, filler("fill"), inplace=True)
@@ -140,4 +134,3 @@ for _name, _params in (("NormalTensorTensor", "mean:t std:t"), ("NormalTensorFlo
                        ("NormalFloatTensor", "mean std:t")):
     declare(_name, _params + _SEEDS, elementwise("mean", "std", kind="mean"))
 declare("MultinomialExt", "input:t num_samples replacement=False" + _SEEDS, bind_multinomial)
-declare("Dropout", "input:t keep_prob=0.5 seed0=0 seed1=0", bind_unseen)

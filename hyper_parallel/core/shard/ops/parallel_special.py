@@ -22,7 +22,6 @@ from __future__ import annotations
 from hyper_parallel.core.shard.declaration import Bound, Call, Operand, letters, normal_dim, normal_dims
 from hyper_parallel.core.shard.ops.nature import NONLINEAR, RISING, Nature, bind_nature, binder
 from hyper_parallel.core.shard.ops.parallel_activation import exponential
-from hyper_parallel.core.shard.ops.parallel_gather import bind_data_dependent
 from hyper_parallel.core.shard.ops.parallel_index import pick_signature
 from hyper_parallel.core.shard.ops.parallel_matmul import _added, product_signature
 from hyper_parallel.core.shard.ops.parallel_ops import declare
@@ -151,5 +150,3 @@ declare("SoftShrink", "input:t lambd=0.5", binder(RISING))
 declare("NpuGelu", "input:t approximate='none'", binder(NONLINEAR))
 declare("InplaceElu", "input:t alpha=1.0", binder(exponential), inplace=True)
 declare("InplaceHardtanh", "input:t min_val=-1 max_val=1", binder(RISING), inplace=True)
-for _name in ("BincountExt", "RepeatInterleaveTensor"):
-    declare(_name, "input:t repeats:t=None dim=None output_size=None", bind_data_dependent)

@@ -101,7 +101,6 @@ ARGUMENTS = [
     (Case("BroadcastTo", input=X, shape=(5, 8)), "does not expand"),
     (Case("LayerNormExt", input=X, normalized_shape=(5,)), "does not end with"),
     (Case("OneHotExt", input=whole(3, high=4), num_classes=-1), "num_classes must be given"),
-    (Case("MaskedSelect", input=X, mask=M), "shape of its result depends on data"),
 ]
 
 
