@@ -19,7 +19,7 @@ FACTORS = {"Mul": 2, "Muls": 2, "Outer": 2, "Mm": 2, "Mv": 2, "Dot": 2}
 
 # Public name -> the operation here, with arguments that the name implies ("dtype=int32").
 ALIASES = {
-    "Silu": "SiLU", "PowTensor": "Pow", "AllExt": "ReduceAll", "CumSumExt": "CumsumExt", "SortDim": "SortExt",
+    "Silu": "SiLU", "AllExt": "ReduceAll",
     # Names of the other framework.
     "relu": "ReLU", "gelu": "GeluExt", "abs": "Abs", "rsqrt": "Rsqrt", "sqrt": "Sqrt", "sigmoid": "Sigmoid",
     "silu": "SiLU", "cos": "Cos", "sin": "Sin", "log": "Log", "neg": "Neg", "exp": "Exp", "tanh": "Tanh",

@@ -320,6 +320,21 @@ def test_command_line_ends_with_the_verdict(tmp_path, monkeypatch, capsys, conte
     assert ("a.py:1: trailing-blank" in capsys.readouterr().out) is bool(code)
 
 
+@pytest.mark.parametrize("lines, code", [
+    ('"repo/core/" "trailing-blank"', 0), ('"repo/core/" "tab"', 1), ('"repo/other/" "trailing-blank"', 1), ("", 1)])
+def test_checkout_is_judged_by_its_own_lists(tmp_path, capsys, lines, code):
+    """
+    Feature: --upstream.
+    Description: a checkout with one finding, and a filter file that accepts it, another one, another place, or nothing.
+    Expectation: it passes only when its own file accepts that finding there.
+    """
+    synthetic.run_git(tmp_path, "init", "--quiet")
+    tree_of(tmp_path, "core/a.py", "x = 1 \n")
+    tree_of(tmp_path, ".jenkins/check/config/filter_pylint.txt", f"{lines}\n")
+    assert gates_run.main(["--gate", "text", "--upstream", str(tmp_path)]) == code
+    assert ("core/a.py:1: trailing-blank" in capsys.readouterr().out) is bool(code)
+
+
 @pytest.mark.parametrize("arguments, said", [
     (["--gate", "nothing"], "There is no gate 'nothing'. Gates: text, licence"),
     (["--changed-against", "no-such-branch"], "no-such-branch"),
