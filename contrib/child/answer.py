@@ -77,11 +77,13 @@ def _meanings():
     return module.named
 
 
-def _references() -> dict:
-    """The exact verifier's meanings, loaded before the checkout's package takes the name of ours."""
+def _references() -> dict | str:
+    """The exact verifier's meanings, loaded before the checkout's package takes the name of ours; or why not."""
     sys.path.insert(0, str(HERE.parents[1]))
     try:
         return importlib.import_module("hyper_parallel.verify.registry").load_references()
+    except Exception as error:  # pylint: disable=broad-exception-caught  # the checkout's interpreter may be too old
+        return f"the meaning cannot be loaded by Python {sys.version.split()[0]}: {_told(error)}"
     finally:
         sys.path.pop(0)
         stand_ins.forget()
@@ -93,10 +95,10 @@ class _Desk:
     Args:
         layout_module: where the checkout's Layout is.
         rank: the rank that is played.
-        references: the exact verifier's meanings by name.
+        references: the exact verifier's meanings by name, or why there are none.
     """
 
-    def __init__(self, layout_module: str, rank: int, references: dict | None):
+    def __init__(self, layout_module: str, rank: int, references: dict | str | None):
         self.layout_class, self.rank = importlib.import_module(layout_module).Layout, rank
         self.meaning, self.references, self.operations, self.templates = _meanings(), references, {}, {}
 
@@ -104,6 +106,8 @@ class _Desk:
         """Refused, not judged, or output layouts and, where locals are given, local results."""
         if self.rank >= np.prod(question["mesh"]):
             return {}
+        if question.get("reference") and isinstance(self.references, str):
+            return {"unjudged": self.references}
         try:
             op = self._operation(question)
         except Exception as error:  # pylint: disable=broad-exception-caught  # a foreign module may raise anything

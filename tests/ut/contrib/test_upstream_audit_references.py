@@ -15,6 +15,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 
@@ -177,6 +178,35 @@ def test_name_that_is_not_audited_has_a_reason_of_its_own(name):
     Expectation: no meaning, and a reason other than that of a name nobody knows
     """
     assert meaning_of(name) is None and why_not(name) != why_not("Mystery")
+
+
+BROKEN = """import sys
+
+
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name == "hyper_parallel.verify.references.sort":
+            raise SyntaxError("too new")
+
+
+sys.meta_path.insert(0, Refuse())
+"""
+
+
+def test_meaning_that_the_interpreter_cannot_load_is_not_judged(tmp_path):
+    """
+    Feature: contrib audit
+    Description: an interpreter of the checkout's that cannot load the verifier's references
+    Expectation: no call is judged, with the reason; no label is called true or false
+    """
+    (tmp_path / "sitecustomize.py").write_text(BROKEN, encoding="utf-8")
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={tmp_path} exec {sys.executable} "$@"\n', encoding="utf-8")
+    python.chmod(0o755)
+    checkout = checkout_of(tmp_path / "checkout", labels("Neg"), ["Neg"])
+    outcome, = audit(checkout, ["Neg"], python=str(python)).outcomes
+    assert (outcome.accepted, outcome.wrong) == (0, 0)
+    assert [reason.endswith("SyntaxError: too new") for reason in outcome.unjudged] == [True]
 
 
 @pytest.mark.proof
