@@ -100,6 +100,10 @@ class Problem:
         """What the rule says of these layouts of the operands; an audit of other rules overrides it."""
         return infer(self.signature, list(layouts))
 
+    def own_run(self, layouts: tuple, rank: int):
+        """What a rank computes of its parts, where no declaration says so; None otherwise."""
+        return None
+
     def refuses(self, operands: tuple) -> bool:
         """True when a placement tuple on one axis surely has no row, known without the cost of a full refusal."""
         return self.signature.row(letters_of(self.signature, operands)) is None
@@ -217,6 +221,9 @@ class Trial:
     def _run(self, r: int):
         place, problem = self.places[r], self.problem
         tensors = [self._converted(i, values[r], place) for i, values in enumerate(self.locals_in)]
+        own = problem.own_run(self.layouts, r)
+        if own is not None:
+            return run(own, tensors, problem.differentiable)
         replaced, form = static_changes(problem, place), local_form(problem.bound, place)
         empty, idle = empty_letters(problem.bound, place) if form is None else (frozenset(), ())
 

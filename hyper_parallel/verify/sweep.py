@@ -21,7 +21,7 @@ import numpy as np
 
 from hyper_parallel.core.shard.rules import Convert
 from hyper_parallel.errors import LayoutError
-from hyper_parallel.verify.check import check
+from hyper_parallel.verify.check import backward_applies, check
 from hyper_parallel.verify.enumerate import layouts_of, orders_of, show, tuples, universe
 from hyper_parallel.verify.generate import seed_of, sizes_for
 from hyper_parallel.verify.meshes import mesh_of
@@ -166,17 +166,15 @@ class Sweep:
             return None
         if self.declaration.inplace and trial.inference.outputs[0] is not trial.layouts[0]:
             return None  # the dispatcher refuses: the target would change its layout
-        self._note(trial, axes)
-        if len(self.report.wrong) < MOST_WRONG:
-            found = check(trial)
-            if found:
-                self.report.wrong.append(counterexample(problem, axes, orders, trial, found))
+        found = check(trial) if len(self.report.wrong) < MOST_WRONG else None
+        if found:
+            self.report.wrong.append(counterexample(problem, axes, orders, trial, found))
+        self._note(trial, axes, found is None and len(self.report.wrong) < MOST_WRONG and backward_applies(trial))
         return trial
 
-    def _note(self, trial: Trial, axes: list) -> None:
+    def _note(self, trial: Trial, axes: list, gradients: bool) -> None:
         report, shape = self.report, trial.mesh.mesh_shape
         report.cases += 1
-        gradients = trial.problem.has_gradients
         report.gradients += gradients
         if len(shape) == 1 or self.budget.pairs is None:
             report.tested |= {(layout.ndim, str(layout)) for layout in trial.layouts}

@@ -35,6 +35,22 @@ def run_contract(op, func, args, kwargs):
         LayoutError: when the operation returns another number of layouts than it has outputs.
     """
     primitive, args = unpack(op.op_name, args)
+    outputs, run = asked(op, func, args, kwargs)[2:]
+    args, kwargs = varying_arguments(args, kwargs, outputs)
+    prepared = op.preprocess(args, kwargs)
+    if prepared is not None:
+        args, kwargs = prepared[:2]
+    results = _run_everywhere(run, func, primitive, op.op_name, args, kwargs)
+    return _wrapped(op, results, outputs)
+
+
+def asked(op, func, args, kwargs) -> tuple:
+    """What a user's distributed operation says of a call.
+
+    Returns:
+        Local positional and keyword arguments (the DTensors themselves in the older contract), layouts of the outputs,
+        and the local function in place of `func`, or None.
+    """
     prepared = op.preprocess(args, kwargs)
     if prepared is None:
         layouts = [layout_handle(a) for a in args]
@@ -42,15 +58,10 @@ def run_contract(op, func, args, kwargs):
         inferred = op.infer_layout(layouts, extra)
         outputs = inferred if isinstance(inferred, tuple) else (inferred,)
         run = op.get_expand_impl(func, inferred, layouts, extra) if _overrides(op) else None
-    else:
-        inferred = op.infer_layout(prepared[2])
-        outputs = inferred[0]
-        run = op.get_expand_impl(func, inferred, prepared[2])
-    args, kwargs = varying_arguments(args, kwargs, outputs)
-    if prepared is not None:
-        args, kwargs = op.preprocess(args, kwargs)[:2]
-    results = _run_everywhere(run, func, primitive, op.op_name, args, kwargs)
-    return _wrapped(op, results, tuple(outputs))
+        return args, kwargs, outputs, run
+    inferred = op.infer_layout(prepared[2])
+    run = op.get_expand_impl(func, inferred, prepared[2])
+    return prepared[0], prepared[1], tuple(inferred[0]), run
 
 
 def _overrides(op) -> bool:
@@ -111,8 +122,8 @@ def _run_everywhere(run, func, primitive, name: str, args, kwargs) -> list:
     results = []
     with running_local():
         for p in range(_positions((*args, *kwargs.values()))):
-            local_args = [_at(a, p) for a in args]
-            local_kwargs = {k: _at(v, p) for k, v in kwargs.items()}
+            local_args = [part_at(a, p) for a in args]
+            local_kwargs = {k: part_at(v, p) for k, v in kwargs.items()}
             if run is not None:
                 results.append(run(*local_args, **local_kwargs))
             else:
@@ -133,13 +144,14 @@ def _is_parts(value) -> bool:
             and all(type(v) is Tensor for v in value))  # pylint: disable=unidiomatic-typecheck
 
 
-def _at(value, p: int):
+def part_at(value, p: int):
+    """The value of one position: of a DTensor, of simulated parts, of sequences that hold some; else as it is."""
     if isinstance(value, DTensorBase):
         return values_of(value)[p]
     if _is_parts(value):
         return value[p]
     if isinstance(value, (tuple, list)) and any(isinstance(v, (Tensor, tuple)) for v in value):
-        return type(value)(_at(v, p) for v in value)
+        return type(value)(part_at(v, p) for v in value)
     return value
 
 

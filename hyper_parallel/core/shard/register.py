@@ -23,8 +23,8 @@ import logging
 import numpy as np
 
 from hyper_parallel.core.shard.declaration import Bound, Call, Declaration, Operand, parse_params
-from hyper_parallel.core.shard.ops.parallel_ops import RuleOp
-from hyper_parallel.core.shard.ops.parallel_ops_register import registered_ops
+from hyper_parallel.core.shard.ops.parallel_ops import DistributedOp, RuleOp
+from hyper_parallel.core.shard.ops.parallel_ops_register import registered_ops, restore_distributed_op
 from hyper_parallel.core.shard.rules import Signature
 from hyper_parallel.core.shard.signature_text import Notation, default_patterns, parse_signature
 from hyper_parallel.errors import LayoutError, VerificationError
@@ -37,25 +37,21 @@ _NAMES = ("input", "other", "third", "fourth")
 
 
 class UserOp(RuleOp):
-    """An operation registered by declaration.
-
-    Attributes:
-        report: what the verifier found, or None when it was not asked.
-    """
-
-    report = None
+    """An operation registered by declaration."""
 
 
-def register_op(name: str, *, signature: str, linear="nonlinear", params: str | None = None, terms=None, reduces=None,
-                unshardable: str = "", no_grad=(), joint=(), override: bool = False, verify: bool = False,
-                reference=None, patterns=None, approximate: bool = False) -> UserOp:
-    """Declare how the operation `name` acts on distributed tensors.
+def register_op(name: str, *, signature: str | None = None, rule=None, linear="nonlinear", params: str | None = None,
+                terms=None, reduces=None, unshardable: str = "", no_grad=(), joint=(), override: bool = False,
+                verify: bool = False, reference=None, patterns=None, approximate: bool = False) -> DistributedOp:
+    """Declare how the operation `name` acts on distributed tensors, or hand over a programmed rule.
 
     Args:
         name: the framework's name of the operation, as refusals of an unregistered one show it.
         signature: a letter per dimension, as in einsum: "mk,kn->mn". "..." stands for any number of leading
             dimensions, which broadcast; a digit is a dimension of that size, which is never cut ("ab->a1"). Several
             results are separated by commas.
+        rule: a `DistributedOp` subclass in place of a signature; it is made with the name. Of the words below only
+            `params`, `patterns`, `reference` and `approximate` go with it; its attribute `check`, a dict, may hold them.
         linear: what the operation is to an operand that is still to be reduced. "nonlinear" refuses it. "linear":
             linear in the first operand; "additive": a sum of its operands; "multilinear": a product, linear in each
             operand; "increasing", "decreasing": monotone in every operand alike, with a slope that is a function of the
@@ -75,14 +71,15 @@ def register_op(name: str, *, signature: str, linear="nonlinear", params: str | 
         reference: the operation on numpy arrays, called with the arguments in the order of `params`. Its gradients are
             checked when it is made of numpy functions with known derivatives (`hyper_parallel.verify.tape`).
         patterns: how to call it in the check, `hyper_parallel.verify.Pattern`s or their texts ("x=ab w=b/index").
-            Default: made from the signature, static parameters at their defaults.
+            Default: made from the signature, static parameters at their defaults; a programmed rule needs them.
         approximate: the reference rounds, so compare within 4 units in the last place.
 
     Returns:
-        The registered operation; `report` holds what the verifier found.
+        The registered operation; `report` holds what the verifier found, or None.
 
     Raises:
-        LayoutError: when the declaration contradicts itself, or the name is built in and `override` is not set.
+        LayoutError: when the declaration contradicts itself, the check lacks something, or the name is built in and
+            `override` is not set.
         VerificationError: when the declaration is unsound, with the smallest counterexample; nothing is registered.
 
     Examples:
@@ -96,6 +93,11 @@ def register_op(name: str, *, signature: str, linear="nonlinear", params: str | 
     """
     if not override and _built_in(name):
         raise LayoutError(f"{name} is a built-in operation, whose rule is verified. Pass override=True to replace it.")
+    if (signature is None) == (rule is None):
+        raise LayoutError(f"{name} needs either signature=, a declaration, or rule=, a DistributedOp subclass.")
+    if rule is not None:
+        given = {"params": params, "reference": reference, "patterns": patterns, "approximate": approximate or None}
+        return _registered_rule(name, rule, {k: v for k, v in given.items() if v is not None}, verify)
     notation = parse_signature(name, signature)
     facts = _Facts(name, notation, parse_params(params or _tensor_params(name, len(notation.inputs))), linear, terms,
                    dict(reduces or {}), unshardable, tuple(no_grad),
@@ -104,6 +106,21 @@ def register_op(name: str, *, signature: str, linear="nonlinear", params: str | 
     report = _verified(declaration, facts, reference, patterns, approximate) if verify else None
     op = UserOp(declaration)
     op.report = report
+    return op
+
+
+def _registered_rule(name: str, rule, given: dict, verify: bool) -> DistributedOp:
+    """The instance of a programmed rule; what the name meant before comes back where the check fails."""
+    if not (isinstance(rule, type) and issubclass(rule, DistributedOp)):
+        raise LayoutError(f"{name}: rule= must be a subclass of DistributedOp. Got {rule!r}.")
+    before = registered_ops().get(name)
+    op = rule(name)
+    if verify:
+        try:
+            op.report = _verified_rule(op, {**getattr(rule, "check", {}), **given})
+        except BaseException:
+            restore_distributed_op(name, before)
+            raise
     return op
 
 
@@ -224,17 +241,46 @@ def _verified(declaration: Declaration, facts: _Facts, reference, patterns, appr
     table = tuple(p if isinstance(p, Pattern) else Pattern(p) for p in patterns)
     meaning = Reference(lambda values: reference(*values.values()), table, approximate=approximate)
     report = verify_declaration(declaration, None, meaning, Budget(pairs=60, refusals=10, needless=False))
-    if report.wrong:
-        raise VerificationError(f"{declaration.name} is not registered: its declaration is unsound.\n"
-                                f"{report.wrong[0].message}")
-    if report.problems:
-        raise VerificationError(f"{declaration.name} is not registered: it could not be checked on "
-                                f"{report.problems[0]}")
+    _refuse_unsound(report)
     _check_no_grad(declaration, facts, meaning)
+    _say_unchecked(report)
+    return report
+
+
+def _verified_rule(op: DistributedOp, given: dict):
+    """The verifier's report on a programmed rule.
+
+    Raises:
+        LayoutError: when the check lacks something, or is given something that it does not know.
+        VerificationError: when an answer is unsound, or a pattern cannot be run.
+    """
+    from hyper_parallel.verify import Budget, Pattern, Reference
+    from hyper_parallel.verify.programmed import verify_programmed
+    needed, known = {"params", "patterns", "reference"}, {"params", "patterns", "reference", "approximate"}
+    if not needed <= set(given) <= known:
+        raise LayoutError(f"{op.op_name}: verify=True of a programmed rule needs {', '.join(sorted(needed))}, as "
+                          f"arguments or in {type(op).__name__}.check, and may have approximate. Got {sorted(given)}.")
+    reference = given["reference"]
+    meaning = Reference(lambda args, kwargs: reference(*args, **kwargs),
+                        tuple(p if isinstance(p, Pattern) else Pattern(p) for p in given["patterns"]),
+                        approximate=given.get("approximate", False))
+    report = verify_programmed(op, given["params"], meaning, Budget(pairs=60, refusals=10, needless=False))
+    _refuse_unsound(report)
+    _say_unchecked(report)
+    return report
+
+
+def _refuse_unsound(report) -> None:
+    if report.wrong:
+        raise VerificationError(f"{report.name} is not registered: its rule is unsound.\n{report.wrong[0].message}")
+    if report.problems:
+        raise VerificationError(f"{report.name} is not registered: it could not be checked on {report.problems[0]}")
+
+
+def _say_unchecked(report) -> None:
     if not report.gradients:
         logger.warning("%s: no gradient was checked: its reference has none, or uses numpy functions without a known "
-                       "derivative. See hyper_parallel.verify.tape.elementwise.", declaration.name)
-    return report
+                       "derivative. See hyper_parallel.verify.tape.elementwise.", report.name)
 
 
 def _check_no_grad(declaration: Declaration, facts: _Facts, meaning) -> None:

@@ -34,8 +34,12 @@ class DistributedOp:
 
     Args:
         op_name: the framework's operation name.
+
+    Attributes:
+        report: what the verifier found at registration, or None when it was not asked.
     """
 
+    report = None
     _allow_partial_inputs = False
 
     def __init__(self, op_name: str):

@@ -31,6 +31,16 @@ def register_distributed_op(name: str, op) -> None:
         forget()
 
 
+def restore_distributed_op(name: str, op) -> None:
+    """Put back what `name` meant before, None for nothing."""
+    if op is None:
+        _OPS.pop(name, None)
+        for forget in _TOLD:
+            forget()
+    else:
+        register_distributed_op(name, op)
+
+
 def load_builtin_ops() -> None:
     """Import every built-in operation family, then those that the environment's directory lists; once.
 

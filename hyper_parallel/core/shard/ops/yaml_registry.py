@@ -18,6 +18,7 @@ A file maps operation names to entries; the entry `__default__` gives defaults f
       distributed_op_class: MyScaleDistributedOp
       distributed_op_file: my_scale      # module beside the built-in families, or on HYPER_PARALLEL_OPS_PYTHON_PATH
       # or  distributed_op_module: my_package.parallel.my_scale
+      verify: true                       # check it first, by what the class says in its attribute `check`
 """
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ PYTHON_PATH = "HYPER_PARALLEL_OPS_PYTHON_PATH"
 _CORE = pathlib.Path(__file__).resolve().parents[2]
 _FAMILIES = "hyper_parallel.core.shard.ops."
 _LABELS = {"dist_op_name", "template_name"}  # known to the public library, without effect
-_FIELDS = {"distributed_op_class", "distributed_op_file", "distributed_op_module", "infer_layout_suffix"} | _LABELS
+_FIELDS = {"distributed_op_class", "distributed_op_file", "distributed_op_module", "infer_layout_suffix",
+           "verify"} | _LABELS
 
 
 def load_listed_ops() -> None:
@@ -48,7 +50,16 @@ def load_listed_ops() -> None:
             sys.path.append(path)
     entries = read_directory(_CORE / directory)  # an absolute directory stays as it is
     for name, (path, entry) in entries.items():
-        _distributed_class(name, path, entry)(name)
+        rule = _distributed_class(name, path, entry)
+        if entry.get("verify"):
+            _register_verified(name, rule)
+        else:
+            rule(name)
+
+
+def _register_verified(name: str, rule) -> None:
+    from hyper_parallel.core.shard.register import register_op  # it imports the registry
+    register_op(name, rule=rule, verify=True, override=True)
 
 
 def read_directory(directory: pathlib.Path) -> dict:

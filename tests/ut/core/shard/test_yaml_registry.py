@@ -147,3 +147,38 @@ def test_the_directory_is_read_at_the_first_question(listed, tmp_path):
         done = subprocess.run(run, capture_output=True, text=True, timeout=60, check=True, cwd=tmp_path, env=env)
         lines = done.stdout.splitlines()
         assert len(lines) == 2 and all(line.startswith(expected) for line in lines), done.stdout
+
+
+CHECKED = """
+from hyper_parallel.core.shard.ops.parallel_ops import DistributedOp
+class Checked(DistributedOp):
+    check = {"params": "x:t", "reference": lambda x: x * 2, "patterns": ["x=ab"]}
+    def preprocess(self, args, kwargs):
+        return (args[0].to_local(partial_ok=True),), kwargs, [args[0].layout]
+    def infer_layout(self, cache_values, extra_args=None):
+        self._check_partial_inputs(cache_values)
+        return (cache_values[0],), None
+class Unsound(Checked):
+    _allow_partial_inputs = True
+"""
+
+
+def test_a_listed_rule_is_checked_when_it_asks_for_that(listed, tmp_path):
+    """
+    Feature: verify: true in a YAML entry.
+    Description: a sound class and an unsound one, each with and without the field.
+    Expectation: the unsound one is refused where it is checked, with the counterexample; a report where it was.
+    """
+    (tmp_path / "modules" / "checked_op.py").write_text(CHECKED, encoding="utf-8")
+    listed(a="""
+        __default__: {distributed_op_file: checked_op}
+        Seen: {distributed_op_class: Checked, verify: true}
+        Unseen: {distributed_op_class: Unsound}
+        """)
+    yaml_registry.load_listed_ops()
+    assert get_distributed_op("Seen").report.rows and get_distributed_op("Unseen").report is None
+    listed(a="X: {distributed_op_file: checked_op, distributed_op_class: Unsound, verify: true}")
+    with pytest.raises(ValueError, match=r"X is not registered: its rule is unsound.\n.*P\("):
+        yaml_registry.load_listed_ops()
+    assert get_distributed_op("X") is None
+    sys.modules.pop("checked_op", None)
