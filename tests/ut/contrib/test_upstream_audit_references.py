@@ -24,8 +24,8 @@ from contrib.audit import FORGETS, OTHER_OP, audit
 from contrib.audit_cases import alias_map
 from contrib.audit_references import referred_cases, why_not
 from contrib.audit_report import tell
-from contrib.checkout import Checkout
-from contrib.registry import meaning_of
+from contrib.checkout import Checkout, Refused
+from contrib.registry import meaning_of, operations
 from hyper_parallel.errors import LayoutError
 from hyper_parallel.verify.problem import Trial, local_form, static_changes
 from tests.ut.contrib import synthetic
@@ -178,6 +178,61 @@ def test_name_that_is_not_audited_has_a_reason_of_its_own(name):
     Expectation: no meaning, and a reason other than that of a name nobody knows
     """
     assert meaning_of(name) is None and why_not(name) != why_not("Mystery")
+
+
+UNREGISTERED = '''"""Synthetic rules outside of the registry's files."""
+from .parallel_ops import DistributedOp
+
+
+class CommonDistributedOp(DistributedOp):
+    """What both share."""
+
+    def infer_layout(self, layouts, extra_args):
+        """Layout of the operand, whatever is pending."""
+        return layouts[0]
+
+
+class AbsDistributedOp(CommonDistributedOp):
+    """Registers itself."""
+
+
+class LonelyDistributedOp(CommonDistributedOp):
+    """Nobody registers it."""
+
+
+_ABS = AbsDistributedOp("abs")
+'''
+
+
+def test_every_class_is_audited_or_named_with_a_reason(tmp_path):
+    """
+    Feature: contrib audit
+    Description: a class made at module level, one that nobody registers, one others derive from, an entry without class
+    Expectation: the first is audited; the second and the entry are named, each with its reason; the third is not
+    """
+    checkout = Checkout(synthetic.build("legacy", tmp_path / "checkout", **{
+        OPS + "parallel_loose_py": UNREGISTERED, OPS + "yaml__loose.yaml": "Neg:\n  dist_op_name: _neg\n"}))
+    found, unknown = operations(checkout)
+    assert [operation.class_name for operation in found if operation.name == "abs"] == ["AbsDistributedOp"]
+    assert unknown == {"LonelyDistributedOp": "no operation is registered for it", "Neg": "its entry names no class",
+                       "Mystery": why_not("Mystery")}
+    outcome, = audit(checkout, ["abs"]).outcomes
+    assert set(outcome.unsound) == {OTHER_OP}
+    assert all(any(one.case.layouts[0].partial) for one in outcome.unsound[OTHER_OP])
+
+
+@pytest.mark.parametrize("name, text, said", [
+    ("yaml__loose.yaml", "a: [\n", "loose.yaml is no registry"),
+    ("loose_py", "class (\n", "loose.py is not valid Python")])
+def test_file_that_cannot_be_read_is_refused(tmp_path, name, text, said):
+    """
+    Feature: contrib audit
+    Description: a registry file that is no YAML, and a file of rules that is no Python
+    Expectation: a refusal that names the file
+    """
+    checkout = Checkout(synthetic.build("legacy", tmp_path / "checkout", **{OPS + name: text}))
+    with pytest.raises(Refused, match=said):
+        operations(checkout)
 
 
 BROKEN = """import sys
