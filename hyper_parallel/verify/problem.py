@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hyper_parallel.core.dtensor.layout_value import LayoutValue
-from hyper_parallel.core.shard.declaration import Declaration, Operand, Place
+from hyper_parallel.core.shard.declaration import Declaration, Operand, Place, empty_letters, idle_operands
 from hyper_parallel.core.shard.rules import Inference, infer
 from hyper_parallel.verify.generate import cotangent, divisor, draw, realise, seed_of, step_for
 from hyper_parallel.verify.kernels import KERNELS
@@ -225,7 +225,7 @@ class Trial:
         if own is not None:
             return run(own, tensors, problem.differentiable)
         replaced, form = static_changes(problem, place), local_form(problem.bound, place)
-        empty, idle = empty_letters(problem.bound, place) if form is None else (frozenset(), ())
+        empty, idle = empty_parts(problem.bound, place) if form is None else (frozenset(), ())
 
         def local(*arrays):
             if not empty:
@@ -267,17 +267,13 @@ def local_form(bound, place: Place):
 # -- empty shards ----------------------------------------------------------------------------------------------------
 
 
-def empty_letters(bound, place: Place) -> tuple[frozenset, tuple]:
+def empty_parts(bound, place: Place) -> tuple[frozenset, tuple]:
     """Letters that are reduced and empty at this place, where one slice of identity stands in; and operands that get no
     gradient because the result is empty though they are not.
     """
-    sig = bound.signature
-    empty = {letter for i, (dims, spec) in enumerate(zip(sig.inputs, place.inputs))
-             for letter, size, local in zip(dims, spec.shape, place.in_shape(i))
-             if letter is not None and not local and (size or sig.reduces.get(letter) in (None, "sum"))}
-    kept = {letter for letter in empty if letter not in sig.reduces}
-    idle = tuple(i for i, dims in enumerate(sig.inputs) if kept and not kept & set(dims) and i not in sig.no_grad)
-    return frozenset(empty - kept) if bound.localize is None else frozenset(), idle
+    empty = empty_letters(bound.signature, place)
+    padded = frozenset(empty & set(bound.signature.reduces)) if bound.localize is None else frozenset()
+    return padded, idle_operands(bound.signature, empty)
 
 
 def _idle(pull, operands: tuple):

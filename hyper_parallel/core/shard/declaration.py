@@ -191,6 +191,23 @@ class Place:
         return self.outputs[j].local_shape(self.coordinate)
 
 
+def empty_letters(signature: Signature, place: Place) -> set:
+    """Letters of which the rank at this place holds nothing.
+
+    A reduced letter of global size 0 counts where its reduction has a value, which is the sum.
+    """
+    return {letter for i, (dims, spec) in enumerate(zip(signature.inputs, place.inputs))
+            for letter, size, local in zip(dims, spec.shape, place.in_shape(i))
+            if letter is not None and not local and (size or signature.reduces.get(letter, "sum") == "sum")}
+
+
+def idle_operands(signature: Signature, empty: set) -> tuple:
+    """Operands that take no part in a result that is empty along a kept letter: their gradient is zero."""
+    kept = empty - set(signature.reduces)
+    return tuple(i for i, dims in enumerate(signature.inputs)
+                 if kept and not kept & set(dims) and i not in signature.no_grad)
+
+
 @dataclass(frozen=True, eq=False)
 class Declaration:
     """An operation as the dispatcher knows it.

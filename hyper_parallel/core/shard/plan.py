@@ -26,7 +26,7 @@ from hyper_parallel.core.dtensor.dtensor_base import (
     LOCAL, TYPES, DTensorBase, NoFallbackGuard, forget, own_object, plain, remembered, running_local, values_of, wrap,
 )
 from hyper_parallel.core.dtensor.layout_value import layout_value
-from hyper_parallel.core.shard.declaration import Bound, Declaration, Place, read
+from hyper_parallel.core.shard.declaration import Bound, Declaration, Place, empty_letters, idle_operands, read
 from hyper_parallel.core.shard.rules import Inference
 from hyper_parallel.errors import LayoutError
 from hyper_parallel.platform.mindspore.local_forms import FORMS
@@ -98,11 +98,18 @@ class Plan:
         form = None if self.bound.kernel is None else self.bound.kernel(place)
         if form is not None:
             return LocalForm(self, *form)
-        empty = empty_letters(self, place)
+        empty = self._empty(place)
         shapes = tuple(_stood_in(dims, place.in_shape(i), empty) for i, dims in enumerate(self.bound.signature.inputs))
         substitute = platform.kernel(self.declaration.name, shapes)
         run = None if substitute is None else Substitute(substitute)
         return Padded(self, empty, run) if empty else run
+
+    def _empty(self, place: Place) -> Empty:
+        """What is empty on one rank; with rewritten static arguments the kernel must run on the parts as they are."""
+        signature = self.bound.signature
+        letters = empty_letters(signature, place)
+        native = (self.bound.localize is not None and self.bound.sized) or self.declaration.inplace
+        return Empty(frozenset() if native else frozenset(letters), idle_operands(signature, letters))
 
     # -- run -----------------------------------------------------------------------------------------------------------
 
@@ -339,25 +346,6 @@ class Empty:
         return bool(self.padded or self.idle)
 
 
-def empty_letters(plan: Plan, place: Place) -> Empty:
-    """The empty letters of a call on one rank; with rewritten static arguments the kernel must run on them as they are.
-
-    A reduced letter of global size 0 counts where its reduction has a value, which is the sum.
-    """
-    sig = plan.bound.signature
-    empty = {letter for i, (dims, spec) in enumerate(zip(sig.inputs, place.inputs))
-             for letter, size, local in zip(dims, spec.shape, place.in_shape(i))
-             if letter is not None and not local and (size or sig.reduces.get(letter, "sum") == "sum")}
-    native = (plan.bound.localize is not None and plan.bound.sized) or plan.declaration.inplace
-    return Empty(frozenset() if native else frozenset(empty), _idle(sig, empty))
-
-
 def _stood_in(letters: tuple, shape: tuple, empty: Empty) -> tuple:
     """The shape that the kernel sees: one slice stands in for an empty letter."""
     return tuple(size + 1 if letter in empty.padded else size for letter, size in zip(letters, shape))
-
-
-def _idle(sig, empty: set) -> tuple:
-    """Operands that take no part in a result that is empty along a kept letter."""
-    kept = {letter for letter in empty if letter not in sig.reduces}
-    return tuple(i for i, dims in enumerate(sig.inputs) if kept and not kept & set(dims) and i not in sig.no_grad)

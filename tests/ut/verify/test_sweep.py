@@ -26,7 +26,7 @@ from hyper_parallel.verify import Budget, Pattern, Reference, verify_declaration
 from hyper_parallel.verify.declined import DECISIONS
 from hyper_parallel.verify.enumerate import MOST_TUPLES, orders_of, tuples
 from hyper_parallel.verify.meshes import mesh_of
-from hyper_parallel.verify.problem import Problem, Setting, empty_letters, identity_array, letters_of
+from hyper_parallel.verify.problem import Problem, Setting, empty_parts, identity_array, letters_of
 from hyper_parallel.verify.render import declined_lines, findings
 from hyper_parallel.verify.report import OpReport, Report, RowReport
 from hyper_parallel.verify.tape import plain
@@ -267,7 +267,7 @@ def test_empty_reduced_letters_are_padded_and_kept_ones_leave_replicas_idle():
     for cut in ((("S", 1), ("S", 0)), (("S", 0), R)):
         problem = _problem("MatMulExt", "input=mk other=kn", sizes={"m": 1, "k": 1, "n": 2})
         trial = Trial(problem, layouts_of(problem.mesh, [cut], [2, 2]))
-        found[cut[0][1]] = empty_letters(problem.bound, trial.places[1])
+        found[cut[0][1]] = empty_parts(problem.bound, trial.places[1])
     assert found == {1: (frozenset("k"), ()), 0: (frozenset(), (1,))}
 
 
