@@ -66,9 +66,8 @@ def _parser() -> argparse.ArgumentParser:
         if verb != "provenance":
             sub.add_argument("--python", help="interpreter with the checkout's framework (default: this one)")
         if verb == "audit":
-            sub.add_argument("--matmul", action="store_const", const=MATMUL, default=(), dest="only",
-                             help="the matmul family alone")
-            sub.add_argument("--op", action="append", dest="only", help="this operation alone; may be repeated")
+            sub.add_argument("--matmul", action="store_true", help="the matmul family alone")
+            sub.add_argument("--op", action="append", default=[], help="this operation alone; may be repeated")
         if verb == "export":
             sub.add_argument("--issue", type=int, metavar="N", help="the issue that is fixed")
             sub.add_argument("--out", metavar="DIR", help="folder for patch and text (default: PATH-pr)")
@@ -88,7 +87,8 @@ def _detect(checkout: Checkout, options) -> int:
 
 
 def _audit(checkout: Checkout, options) -> int:
-    report = audit.audit(checkout, options.only, options.python)
+    only = (*(MATMUL if options.matmul else ()), *options.op)
+    report = audit.audit(checkout, only, options.python)
     print(audit_report.tell(report, f"audit of {checkout.root}"))
     if report.matmul_clean:
         print(_next(checkout, "gate") if checkout.dirty else "")

@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 
 from contrib import audit as audits
+from contrib.__main__ import main
 from contrib.apply import apply
 from contrib.audit import BIAS_COUNT, BIAS_PENDING, CROSS, FORGETS, NONLINEAR, OTHER, audit
 from contrib.audit_report import counterexample, tell
@@ -161,6 +162,20 @@ def test_labels_that_could_not_be_judged_are_not_clean(tmp_path):
     outcome = outcome_of(report, "Dense")
     assert outcome.accepted and not report.matmul_clean
     assert set(outcome.unjudged) == {"RuntimeError: no device"} and "no device" in tell(report, "audit")
+
+
+@pytest.mark.parametrize("options, code, rows", [
+    (["--op", "Neg"], 0, ["Neg"]), (["--op", "Neg", "--op", "Mul"], 1, ["Mul", "Neg"]),
+    (["--matmul"], 1, list(FAMILY)), (["--op", "Nag"], 2, [])])
+def test_command_line_narrows_the_audit(capsys, options, code, rows):
+    """
+    Feature: python -m contrib audit
+    Description: one operation, two, the matmul family, and one that does not exist
+    Expectation: a row for each of these alone; exit code 1 when one is unsound, 2 when refused
+    """
+    assert main(["audit", "--checkout", str(pristine("legacy").root), *options]) == code
+    table = capsys.readouterr().out.partition("not judged\n")[2].partition("\n\n")[0]
+    assert [line.split()[0] for line in table.splitlines()] == rows
 
 
 def test_unknown_operation_is_refused():
