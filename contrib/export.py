@@ -199,8 +199,9 @@ def _example(report: Report, cause: str) -> str:
     found = [outcome for outcome in report.of_family(MATMUL) if cause in outcome.unsound]
     one = min((outcome.smallest()[cause] for outcome in found), key=lambda case: case.size)
     numbers = "\n".join(line.strip() for line in counterexample(one))
-    names = ", ".join(outcome.operation.name for outcome in found)
-    return f"- a rule {cause} ({names}). {one.case.operation.name}:\n\n```text\n{numbers}\n```"
+    name = one.case.operation.name
+    others = ", ".join(outcome.operation.name for outcome in found if outcome.operation.name != name)
+    return f"- a rule {cause}: {name}{f' (also {others})' if others else ''}\n\n```text\n{numbers}\n```"
 
 
 def _tests(before: Report, after: Report, gates: GateReport) -> str:

@@ -181,7 +181,7 @@ def _check_guide(road: Road) -> None:
 def test_export_refuses_what_the_gates_would(tmp_path, capsys):
     """
     Feature: contrib export
-    Description: no change; no issue; a gate that fails; a word that the checkout's workflow forbids
+    Description: no change; no issue; a gate that fails; a folder in the checkout; a word that its workflow forbids
     Expectation: each is refused with its reason, on master, and nothing is committed
     """
     road = Road("three-phase", tmp_path, capsys)
@@ -196,6 +196,8 @@ def test_export_refuses_what_the_gates_would(tmp_path, capsys):
     code, text = road.go("export", *options)
     assert code == 2 and "gate or a unit test fails" in text
     path.write_text(path.read_text(encoding="utf-8").replace("X = 1\t\n", ""), encoding="utf-8")
+    code, text = road.go("export", *options, "--out", str(root / "out"))
+    assert code == 2 and "lies in the checkout" in text
     workflow = root / ".github" / "workflows" / "content.yml"
     workflow.write_text(workflow.read_text(encoding="utf-8").replace("oracleword", "ranks"), encoding="utf-8")
     code, text = road.go("export", *options)
