@@ -76,10 +76,13 @@ class Plan:
         self.places = [Place(c, in_specs, self.outputs, inference) for c in self.positions]
         self.changes = [self._changes(place, call) for place in self.places]
         self.kernels = [self._kernel(place, platform) for place in self.places]
-        self.converted = tuple(bool(v or o) for v, o in zip(inference.varying, inference.once))
+        # Over an axis of one rank an all-reduce is the identity, and its only coordinate, 0, keeps what enters once.
+        self.varying, self.once = (tuple(tuple(a for a in axes if self.mesh.mesh_shape[a] > 1) for axes in operands)
+                                   for operands in (inference.varying, inference.once))
+        self.converted = tuple(bool(v or o) for v, o in zip(self.varying, self.once))
         # Without recording, a varying replica is its own local value: nothing stands between call and kernel.
         self.direct = (not platform.simulated and not declaration.inplace and not bound.multi and not self.told
-                       and not any(inference.once) and not self.changes[0] and self.kernels[0] is None)
+                       and not any(self.once) and not self.changes[0] and self.kernels[0] is None)
         self.simple = self.direct and not any(self.converted)  # a plain operand that varies is converted too
         self.spec = self.outputs[0] if self.outputs else None
 
@@ -146,7 +149,7 @@ class Plan:
         for i, path in enumerate(self.operands):
             value = [get_argument(path, args, kwargs)]
             if self.converted[i]:
-                value = apply(Enter(self.mesh, self.inference.varying[i], self.inference.once[i]), value)
+                value = apply(Enter(self.mesh, self.varying[i], self.once[i]), value)
             values.append(value[0])
         local_args, local_kwargs = self._local_arguments(0, args, kwargs, values)
         run = call_local if self.kernels[0] is None else self.kernels[0]
@@ -178,10 +181,10 @@ class Plan:
 
     def _values(self, i: int, operand) -> list:
         if self.converted[i] and isinstance(operand, DTensorBase):
-            return entered(operand, self.inference.varying[i], self.inference.once[i])
+            return entered(operand, self.varying[i], self.once[i])
         if isinstance(operand, DTensorBase):
             return [operand] if operand._locals is None else operand._locals
-        varying, once = self.inference.varying[i], self.inference.once[i]
+        varying, once = self.varying[i], self.once[i]
         if operand._requires_grad and grad_enabled():  # a replica by the caller's word: its gradient is complete too
             return apply(Enter(self.mesh, varying, once), apply(FanOut(self.mesh), [operand]))
         values = [operand] * len(self.positions)

@@ -15,11 +15,11 @@
 import mindspore as ms
 import numpy as np
 import pytest
-from mindspore import Parameter, ParameterTuple, Tensor
+from mindspore import Parameter, ParameterTuple, Tensor, mint
 
 from hyper_parallel import (
     DTensor, Partial, Replicate, Shard, denote, distribute_tensor, grad, gradient_convention, init_device_mesh,
-    set_gradient_convention, simulate, value_and_grad,
+    record_collectives, set_gradient_convention, simulate, value_and_grad,
 )
 from hyper_parallel.core.dtensor.gradients import gradient_layout
 from hyper_parallel.core.dtensor.layout_value import placements_to_value
@@ -372,3 +372,24 @@ def test_gradients_work_in_float16_and_float64(mesh):
         x = _put(mesh, X, S(0)).to(dtype)
         value, g = value_and_grad(lambda x: (x * x).sum())(x)
         assert value.dtype == dtype and g.dtype == dtype and np.array_equal(_value(g), 2 * X)
+
+
+@pytest.mark.parametrize("convention", CONVENTIONS)
+@pytest.mark.parametrize("left, right", [((S(0), R), (R, R)), ((P("sum"), R), (R, R)), ((S(0), S(0)), (R, R))])
+def test_an_axis_of_one_rank_costs_no_collective(convention, left, right):
+    """
+    Feature: boundaries.
+    Description: a product with a replica on a (1, 2) mesh, cut or pending on the axis of one rank, or cut on both.
+    Expectation: exact gradients; a backward all-reduce only over the axis of two, and only under single_loss.
+    """
+    with simulate(2), set_gradient_convention(convention):
+        mesh = init_device_mesh("cpu", (1, 2), mesh_dim_names=("one", "two"))
+        x, y = _put(mesh, X, *left), _put(mesh, Y, *right)
+        with record_collectives() as log:
+            _, (gx, gy) = value_and_grad(lambda x, y: mint.matmul(x, y.T).sum(), (0, 1))(x, y)
+        copies = 1 if convention == "single_loss" else 2  # replicas' losses are counted once per rank
+        ones = np.ones((4, 4), "float32")
+        for grad, want in ((gx, ones @ Y), (gy, ones @ X)):
+            np.testing.assert_array_equal(_value(grad) if copies == 1 else grad.full_tensor().asnumpy(), copies * want)
+        backward = [entry for entry in log if entry.phase == "backward"]
+        assert bool(backward) == (left[1] == S(0) and convention == "single_loss"), log
