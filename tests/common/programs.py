@@ -25,6 +25,7 @@ from hyper_parallel import (
     full,
     value_and_grad,
 )
+from hyper_parallel.core.tensor_parallel import loss_parallel
 from hyper_parallel.platform.platform import current_platform
 
 F = mint.nn.functional
@@ -150,6 +151,16 @@ def made_from_nothing(mesh):
     return {"ones": ones, "pending": pending.reduce_partial(), "soft": soft, "silu": F.silu(ones)}
 
 
+def vocabulary_loss(mesh):
+    """Mean cross entropy over cut classes and, on a second axis, a cut batch; one label is ignored."""
+    more = [Shard(0)] if mesh.ndim > 1 else []
+    logits = distribute_tensor(ints(0, 5, 7, high=9) / 4, mesh, [Shard(1), *more])
+    labels = distribute_tensor(np.array([3, -100, 6, 0, 2]), mesh, [Replicate(), *more])
+    with loss_parallel():
+        value, grad = value_and_grad(lambda z: F.cross_entropy(z, labels))(logits)
+    return {"loss": value, "grad": grad}
+
+
 EXACT = (
     lora_chain,
     column_then_row,
@@ -161,5 +172,5 @@ EXACT = (
     in_place,
     parameters,
 )
-ROUNDED = (made_from_nothing,)
+ROUNDED = (made_from_nothing, vocabulary_loss)
 PROGRAMS = {program.__name__: program for program in EXACT + ROUNDED}
