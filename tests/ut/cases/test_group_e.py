@@ -20,11 +20,9 @@ import pytest
 from mindspore import mint
 from mindspore.mint.nn import functional as F
 
-from hyper_parallel import LayoutError, PartialError, simulate
+from hyper_parallel import LayoutError, PartialError
 from hyper_parallel.core.tensor_parallel import loss_parallel
-from tests.ut.cases.harness import (
-    CASES, Job, check, outcome, placements_of, program, programmed, refused, text_of,
-)
+from tests.ut.cases.harness import Job, check, outcome, placements_of, program, programmed, refused, text_of
 
 
 def _whole(tensor):

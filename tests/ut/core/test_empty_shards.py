@@ -17,15 +17,12 @@ import numpy as np
 import pytest
 from mindspore import mint
 
-from hyper_parallel import Replicate, Shard, denote, distribute_tensor, init_device_mesh, simulate, value_and_grad
+from hyper_parallel import Replicate, Shard, distribute_tensor, init_device_mesh, simulate, value_and_grad
+from tests.common.tensors import value_of
 
 X = np.array([[1.0, 2.0, 4.0, -8.0]], "float32")  # one row: all ranks but the first are empty
 W = np.array([[2.0, 0.0, -1.0], [1.0, 3.0, 0.0], [0.0, 1.0, 2.0], [4.0, 0.0, 1.0]], "float32")
 V = np.array([2.0, 4.0, -1.0, 8.0], "float32")
-
-
-def _value(t):
-    return denote(t.numpy_locals(), t.layout)
 
 
 CASES = {
@@ -51,10 +48,10 @@ def test_gradients_are_exact_when_ranks_are_empty(name, ranks):
         x, w = distribute_tensor(X, mesh, [Shard(0)]), distribute_tensor(other, mesh, [Replicate()])
         for _ in range(3):
             value, (gx, gw) = value_and_grad(lambda x, w: function(x, w).sum(), (0, 1))(x, w)
-            out = _value(function(x, w))
+            out = value_of(function(x, w))
             want = vjp(np.ones_like(out))
             assert value.item() == out.sum()
-            assert np.array_equal(_value(gx), want[0]) and np.array_equal(_value(gw), want[1])
+            assert np.array_equal(value_of(gx), want[0]) and np.array_equal(value_of(gw), want[1])
 
 
 def test_a_singular_replica_does_not_turn_empty_ranks_into_nan():
@@ -68,7 +65,7 @@ def test_a_singular_replica_does_not_turn_empty_ranks_into_nan():
         mesh = init_device_mesh("cpu", (4,))
         x, w = distribute_tensor(X, mesh, [Shard(0)]), distribute_tensor(v, mesh, [Replicate()])
         _, g = value_and_grad(lambda w: (x / w).sum())(w)
-        assert np.array_equal(_value(g), np.array([-0.25, -0.0, -4.0, 0.5], "float32"))
+        assert np.array_equal(value_of(g), np.array([-0.25, -0.0, -4.0, 0.5], "float32"))
 
 
 @pytest.mark.parametrize(
@@ -82,7 +79,7 @@ def test_reducing_an_empty_dimension_gives_the_identity(reduce, want):
     """
     with simulate(4):
         x = distribute_tensor(X, init_device_mesh("cpu", (4,)), [Shard(0)])
-        assert np.array_equal(_value(reduce(x, 0)), want)
+        assert np.array_equal(value_of(reduce(x, 0)), want)
 
 
 def test_contracting_an_empty_dimension_gives_zero_addends():
@@ -105,7 +102,7 @@ def test_contracting_an_empty_dimension_gives_zero_addends():
         ones = np.ones((1, 3), "float32")
         assert value.item() == (x @ w.T + b).sum()
         for g, want in zip(grads, (ones @ w, ones.T @ x, ones.sum(0))):
-            assert np.array_equal(_value(g), want)
+            assert np.array_equal(value_of(g), want)
 
 
 PRODUCTS = {
@@ -137,5 +134,5 @@ def test_gradients_of_batches_of_one_when_ranks_are_empty(name, ranks):
         x, w = distribute_tensor(a, mesh, cut), distribute_tensor(b, mesh, other)
         value, (gx, gw) = value_and_grad(lambda x, w: function(x, w).sum(), (0, 1))(x, w)
         assert value.item() == (a @ b).sum()
-        assert np.array_equal(_value(gx), g @ np.swapaxes(b, -1, -2))
-        assert np.array_equal(_value(gw), grad_b if b.ndim == 3 else grad_b.sum(0))
+        assert np.array_equal(value_of(gx), g @ np.swapaxes(b, -1, -2))
+        assert np.array_equal(value_of(gw), grad_b if b.ndim == 3 else grad_b.sum(0))

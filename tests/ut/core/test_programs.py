@@ -18,19 +18,10 @@ import pytest
 from mindspore import Parameter, Tensor, mint
 
 from hyper_parallel import (
-    DTensor,
-    Partial,
-    PartialError,
-    Replicate,
-    Shard,
-    distribute_tensor,
-    implicit_replication,
-    init_device_mesh,
-    record_collectives,
-    set_gradient_convention,
-    simulate,
-    value_and_grad,
+    DTensor, Partial, PartialError, Replicate, Shard, implicit_replication, init_device_mesh, record_collectives,
+    set_gradient_convention, simulate, value_and_grad,
 )
+from tests.common.tensors import put
 
 R_, DIN, DOUT, BS = 8, 16, 32, 4
 
@@ -40,10 +31,6 @@ def _ints(seed, *shape):
 
 
 X, A, B, G, W0 = _ints(0, BS, DIN), _ints(1, R_, DIN), _ints(2, DOUT, R_), _ints(3, BS, DOUT), _ints(4, DOUT, DIN)
-
-
-def _put(mesh, array, *placements):
-    return distribute_tensor(array, mesh, placements)
 
 
 def _full(tensor):
@@ -71,10 +58,10 @@ def test_lora_chain_is_exact_with_one_collective_each_way(ranks, early):
     with simulate(ranks):
         mesh = init_device_mesh("npu", (ranks,), mesh_dim_names=("tp",))
         x, a, b, g = (
-            _put(mesh, X, Shard(1)),
-            _put(mesh, A, Shard(1)),
-            _put(mesh, B, Replicate()),
-            _put(mesh, G, Replicate()),
+            put(mesh, X, Shard(1)),
+            put(mesh, A, Shard(1)),
+            put(mesh, B, Replicate()),
+            put(mesh, G, Replicate()),
         )
 
         def loss(x, a, b):
@@ -104,8 +91,8 @@ def test_three_column_products_of_one_replica_cost_one_backward_all_reduce():
     weights = [_ints(10 + i, DIN, 8) for i in range(3)]
     with simulate(2):
         mesh = init_device_mesh("cpu", (2,), mesh_dim_names=("tp",))
-        x = _put(mesh, X, Replicate())
-        ws = [_put(mesh, w, Shard(1)) for w in weights]
+        x = put(mesh, X, Replicate())
+        ws = [put(mesh, w, Shard(1)) for w in weights]
 
         def loss(x, *ws):
             return sum((mint.matmul(x, w) * (i + 1)).sum() for i, w in enumerate(ws))
@@ -128,13 +115,13 @@ def test_lora_layer_with_base_and_adapter_partial_costs_one_forward_all_reduce()
     """
     with simulate(2):
         mesh = init_device_mesh("cpu", (2,), mesh_dim_names=("tp",))
-        x, w, a = (_put(mesh, t, Shard(1)) for t in (X, W0, A))
-        b = _put(mesh, B, Replicate())
+        x, w, a = (put(mesh, t, Shard(1)) for t in (X, W0, A))
+        b = put(mesh, B, Replicate())
 
         def loss(x, w, a, b):
             out = mint.nn.functional.linear(x, w) + mint.matmul(mint.matmul(x, a.T), b.T) * 2.0
             assert out.placements == (Partial("sum"),)
-            return (out.reduce_partial() * _put(mesh, G, Replicate())).sum()
+            return (out.reduce_partial() * put(mesh, G, Replicate())).sum()
 
         with record_collectives() as log:
             value, (gx, gw, ga, gb) = value_and_grad(loss, (0, 1, 2, 3))(x, w, a, b)
@@ -157,10 +144,10 @@ def test_row_parallel_linear_counts_its_bias_once(ranks):
     with simulate(ranks):
         mesh = init_device_mesh("cpu", (ranks,))
         x, w, b, g = (
-            _put(mesh, X, Shard(1)),
-            _put(mesh, W0, Shard(1)),
-            _put(mesh, bias, Replicate()),
-            _put(mesh, G, Replicate()),
+            put(mesh, X, Shard(1)),
+            put(mesh, W0, Shard(1)),
+            put(mesh, bias, Replicate()),
+            put(mesh, G, Replicate()),
         )
 
         def loss(x, w, b):
@@ -182,11 +169,11 @@ def test_a_replica_on_a_two_axis_mesh_gets_its_complete_gradient():
     with simulate(4):
         mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
         x, a, b = (
-            _put(mesh, X, Shard(0), Shard(1)),
-            _put(mesh, A, Replicate(), Shard(1)),
-            _put(mesh, B, Replicate(), Replicate()),
+            put(mesh, X, Shard(0), Shard(1)),
+            put(mesh, A, Replicate(), Shard(1)),
+            put(mesh, B, Replicate(), Replicate()),
         )
-        g = _put(mesh, G, Shard(0), Replicate())
+        g = put(mesh, G, Shard(0), Replicate())
 
         def loss(x, a, b):
             out = mint.matmul(mint.matmul(x, a.T), b.T)
@@ -209,10 +196,10 @@ def test_sum_of_ranks_parts_of_a_replica_add_up():
     with simulate(2), set_gradient_convention("sum_of_ranks"):
         mesh = init_device_mesh("cpu", (2,))
         x, a, b, g = (
-            _put(mesh, X, Shard(1)),
-            _put(mesh, A, Shard(1)),
-            _put(mesh, B, Replicate()),
-            _put(mesh, G, Replicate()),
+            put(mesh, X, Shard(1)),
+            put(mesh, A, Shard(1)),
+            put(mesh, B, Replicate()),
+            put(mesh, G, Replicate()),
         )
 
         def loss(x, a, b):
@@ -276,7 +263,7 @@ def test_an_opted_in_plain_replica_gets_its_complete_gradient():
     """
     w = Tensor(_ints(6, DIN, 2))
     with simulate(2), implicit_replication():
-        x = _put(init_device_mesh("cpu", (2,)), X, Shard(0))
+        x = put(init_device_mesh("cpu", (2,)), X, Shard(0))
         _, g = value_and_grad(lambda w: mint.matmul(x, w).sum())(w)
         assert np.array_equal(g.asnumpy(), X.T @ np.ones((BS, 2), "float32"))
 
@@ -290,8 +277,8 @@ def test_training_steps_of_parameters_follow_one_device():
     with simulate(2):
         mesh = init_device_mesh("cpu", (2,))
         w_true = _ints(6, DIN, 2)
-        w = Parameter(_put(mesh, w_true, Replicate()), name="w")
-        x = _put(mesh, X, Shard(0))
+        w = Parameter(put(mesh, w_true, Replicate()), name="w")
+        x = put(mesh, X, Shard(0))
         for _ in range(3):
             mint.matmul(x, w).sum()
             _, (g,) = value_and_grad(lambda x: mint.matmul(x, w).sum(), None, [w])(x)
@@ -329,7 +316,7 @@ def test_batched_products_differentiate_when_a_rank_holds_a_batch_of_one(cut):
     dims = (0, 0) if cut == "batch" else (2, 1)
     with simulate(2):
         mesh = init_device_mesh("cpu", (2,))
-        operands = [_put(mesh, t, Shard(d)) for t, d in zip((x, w), dims)]
+        operands = [put(mesh, t, Shard(d)) for t, d in zip((x, w), dims)]
         value, grads = value_and_grad(lambda x, w: mint.matmul(x, w).reduce_partial().sum(), (0, 1))(*operands)
         ones = np.ones((x.shape[0], 3, 4), "float32")
         assert value.redistribute(mesh, [Replicate()]).item() == (x @ w).sum()

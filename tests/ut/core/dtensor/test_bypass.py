@@ -22,37 +22,16 @@ import pytest
 from mindspore import Parameter, Tensor, mint, ops
 
 from hyper_parallel import (
-    DTensor,
-    HyperParallelError,
-    Partial,
-    Replicate,
-    Shard,
-    SkipDTensorDispatch,
-    UnsupportedOpError,
-    denote,
-    distribute_tensor,
-    implicit_replication,
-    init_device_mesh,
-    simulate,
-    value_and_grad,
+    DTensor, HyperParallelError, Partial, Replicate, Shard, SkipDTensorDispatch, UnsupportedOpError, distribute_tensor,
+    implicit_replication, value_and_grad,
 )
+from tests.common.tensors import value_of
 
 X = np.random.default_rng(2).integers(-6, 7, (4, 8)).astype("float32")
 
 
-@pytest.fixture(name="mesh")
-def _mesh():
-    with simulate(2):
-        yield init_device_mesh("cpu", (2,), mesh_dim_names=("tp",))
-
-
 def _put(mesh, placement, array=X):
     return distribute_tensor(array, mesh, [placement])
-
-
-def _value(tensor):
-    assert isinstance(tensor, DTensor)
-    return denote(tensor.numpy_locals(), tensor.layout)
 
 
 @ms.jit
@@ -115,7 +94,7 @@ def test_an_unintercepted_call_works_on_a_shard(mesh, name):
     call, want = WORKS[name]
     got = call(_put(mesh, Shard(0)))
     assert got.shape == want.shape
-    assert np.allclose(_value(got), want, rtol=1e-6)
+    assert np.allclose(value_of(got), want, rtol=1e-6)
 
 
 # Refused: the call would work on the local shard alone, or needs what only one rank has.
@@ -177,11 +156,11 @@ def test_assignment_by_index_changes_the_distributed_value(mesh):
     want[:, 1:3] = 5
     d[:, 0] = d[:, 7]
     want[:, 0] = want[:, 7]
-    assert np.array_equal(_value(d), want)
+    assert np.array_equal(value_of(d), want)
     r, want = _put(mesh, Replicate()), X.copy()
     r[0], r[1:3, 2] = 1.0, 7.0
     want[0], want[1:3, 2] = 1, 7
-    assert np.array_equal(_value(r), want)
+    assert np.array_equal(value_of(r), want)
 
 
 def test_assignment_inside_a_gradient_is_exact_or_refused(mesh):
@@ -200,7 +179,7 @@ def test_assignment_inside_a_gradient_is_exact_or_refused(mesh):
     _, (gx, gv) = value_and_grad(whole, (0, 1))(x, v)
     want = 8 * X
     want[:, 1] = 0
-    assert np.array_equal(_value(gx), want) and np.array_equal(_value(gv), 18 * X[:, 0])
+    assert np.array_equal(value_of(gx), want) and np.array_equal(value_of(gv), 18 * X[:, 0])
 
     def view(x, v):
         y = (x * 2).T
@@ -225,7 +204,7 @@ def test_a_partial_keeps_scalar_assignment_sound(mesh):
         pass
     else:
         want[0] = 5
-    assert np.array_equal(_value(p), want)
+    assert np.array_equal(value_of(p), want)
 
 
 def test_shapes_and_sizes_answer_globally(mesh):
@@ -246,7 +225,7 @@ def test_replicas_read_and_iterate_like_plain_tensors(mesh):
     Expectation: what numpy gives.
     """
     r = _put(mesh, Replicate())
-    assert [_value(row).tolist() for row in r] == X.tolist() and r.tolist() == X.tolist()
+    assert [value_of(row).tolist() for row in r] == X.tolist() and r.tolist() == X.tolist()
     one = float(X[1, 2])
     assert float(r[1, 2]) == one and int(r[1, 2]) == int(one) and r[1, 2].item() == one and bool(r[1, 2] == one)
     assert (
@@ -261,9 +240,9 @@ def test_plain_constants_and_opted_in_replicas_are_welcome(mesh):
     Expectation: both are taken for replicas, and a constant enters a pending sum once.
     """
     p = DTensor.from_local([Tensor(X), Tensor(2 * X)], mesh, [Partial()])
-    assert np.array_equal(_value(p + Tensor(3.0)), 3 * X + 3)
+    assert np.array_equal(value_of(p + Tensor(3.0)), 3 * X + 3)
     with implicit_replication():
-        assert np.array_equal(_value(p + WHOLE), 4 * X) and np.array_equal(_value(WHOLE - p), -2 * X)
+        assert np.array_equal(value_of(p + WHOLE), 4 * X) and np.array_equal(value_of(WHOLE - p), -2 * X)
 
 
 @pytest.mark.parametrize("scalar", [3, 3.0, True, np.float32(3), np.float64(3), np.int64(3)])
@@ -281,7 +260,7 @@ def test_scalars_of_every_type_enter_a_pending_sum_once(mesh, scalar):
         (p - scalar, 3 * X - value),
         (p * scalar, 3 * X * value),
     ):
-        assert np.array_equal(_value(got), want)
+        assert np.array_equal(value_of(got), want)
 
 
 def test_arrays_next_to_a_dtensor_are_refused(mesh):

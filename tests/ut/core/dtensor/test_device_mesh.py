@@ -22,17 +22,7 @@ import pytest
 
 from hyper_parallel import MeshError, get_current_mesh, init_device_mesh, simulate
 from hyper_parallel.core.dtensor.device_mesh import DeviceMesh, _mesh_resources
-
-NAMES = ("dp", "cp", "tp")
-CUBE = np.arange(12).reshape(2, 3, 2)
-
-
-@pytest.fixture(name="cube")
-def _cube():
-    """A (2, 3, 2) mesh as rank 7 = (1, 0, 1) of 12 sees it."""
-    with simulate(12, rank=7):
-        yield DeviceMesh("npu", CUBE, mesh_dim_names=NAMES)
-
+from tests.common.tensors import CUBE, CUBE_NAMES
 
 def test_a_mesh_says_what_it_is(cube):
     """
@@ -40,7 +30,7 @@ def test_a_mesh_says_what_it_is(cube):
     Description: shape, size, names, ranks, coordinate of rank 7 on a (2, 3, 2) mesh.
     Expectation: as numpy computes them.
     """
-    assert cube.mesh_shape == cube.shape == (2, 3, 2) and cube.ndim == 3 and cube.mesh_dim_names == NAMES
+    assert cube.mesh_shape == cube.shape == (2, 3, 2) and cube.ndim == 3 and cube.mesh_dim_names == CUBE_NAMES
     assert cube.rank == 7 and cube.rank_list == tuple(range(12)) and cube.device_type == "npu"
     assert [cube.size(), cube.size(0), cube.size(mesh_dim=1), cube.size(-1), cube.size("cp")] == [12, 2, 3, 2, 3]
     assert cube.get_coordinate() == (1, 0, 1)
@@ -55,10 +45,10 @@ def test_axes_are_found_by_name_and_by_index(cube):
     Description: axis_index, axis_id (reversed), sizes by name, names of axes.
     Expectation: the last axis has id 0; "None" has id -1.
     """
-    assert [cube.axis_index(n) for n in NAMES] == [0, 1, 2]
-    assert [cube.axis_id(n) for n in (*NAMES, "None")] == [2, 1, 0, -1]
-    assert [cube.get_device_num_along_axis(n) for n in NAMES] == [2, 3, 2]
-    assert [cube.axis_name(i) for i in range(3)] == list(NAMES)
+    assert [cube.axis_index(n) for n in CUBE_NAMES] == [0, 1, 2]
+    assert [cube.axis_id(n) for n in (*CUBE_NAMES, "None")] == [2, 1, 0, -1]
+    assert [cube.get_device_num_along_axis(n) for n in CUBE_NAMES] == [2, 3, 2]
+    assert [cube.axis_name(i) for i in range(3)] == list(CUBE_NAMES)
 
 
 def test_ranks_along_an_axis_differ_from_this_rank_only_there(cube):
@@ -67,10 +57,10 @@ def test_ranks_along_an_axis_differ_from_this_rank_only_there(cube):
     Description: rank lists along every axis, for this rank and for all others.
     Expectation: numpy's line through the rank.
     """
-    assert [cube.get_rank_list_along_axis(n) for n in NAMES] == [[1, 7], [7, 9, 11], [6, 7]]
+    assert [cube.get_rank_list_along_axis(n) for n in CUBE_NAMES] == [[1, 7], [7, 9, 11], [6, 7]]
     for rank in range(12):
         where = [int(i) for i in np.argwhere(CUBE == rank)[0]]
-        for axis, name in enumerate(NAMES):
+        for axis, name in enumerate(CUBE_NAMES):
             line = list(where)
             line[axis] = slice(None)
             assert cube.get_devices_for_axis(name, rank) == CUBE[tuple(line)].tolist()
@@ -111,7 +101,7 @@ def test_groups_are_made_on_first_use(cube):
     """
     group = cube.get_group("tp")
     assert group == cube.get_group(2) == cube.get_group(mesh_dim=-1) == cube["tp"].get_group()
-    assert cube.get_all_groups() == [cube.get_group(n) for n in NAMES] and len(set(cube.get_all_groups())) == 3
+    assert cube.get_all_groups() == [cube.get_group(n) for n in CUBE_NAMES] and len(set(cube.get_all_groups())) == 3
     assert cube.get_comm_group_by_axis("tp") == group == cube.get_comm_group_by_axis(2)
     with pytest.raises(RuntimeError, match="get_group needs an axis"):
         cube.get_group()
@@ -140,7 +130,7 @@ def test_a_mesh_is_made_from_groups(cube):
     made = DeviceMesh.from_group(cube.get_group("cp"), "npu", mesh_dim_names=("cp",))
     assert made.rank_list == (7, 9, 11) and made.mesh_dim_names == ("cp",)
     groups = cube.get_all_groups()
-    assert DeviceMesh.from_group(groups, "npu", mesh=CUBE, mesh_dim_names=NAMES) == cube
+    assert DeviceMesh.from_group(groups, "npu", mesh=CUBE, mesh_dim_names=CUBE_NAMES) == cube
     for mesh in (None, CUBE.reshape(2, 6)):
         with pytest.raises(ValueError, match="3 groups"):
             DeviceMesh.from_group(groups, "npu", mesh=mesh)
@@ -336,7 +326,7 @@ def test_a_mesh_of_16384_ranks_answers_without_listing_them():
     Expectation: the right answers for first and last rank.
     """
     with simulate(16384, rank=16383):
-        mesh = init_device_mesh("npu", (128, 16, 8), mesh_dim_names=NAMES)
+        mesh = init_device_mesh("npu", (128, 16, 8), mesh_dim_names=CUBE_NAMES)
         assert mesh.get_rank_list_along_axis("tp") == list(range(16376, 16384))
         assert mesh.get_coordinate() == (127, 15, 7)
         assert mesh["dp"].size() == 128 and mesh["dp"].rank_list[0] == 127

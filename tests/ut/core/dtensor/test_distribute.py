@@ -30,12 +30,6 @@ def _mesh():
         yield init_device_mesh("npu", (2,), mesh_dim_names=("tp",))
 
 
-@pytest.fixture(name="grid")
-def _grid():
-    with simulate(4):
-        yield init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
-
-
 def _lists(tensor):
     return [v.tolist() for v in tensor.numpy_locals()]
 

@@ -33,12 +33,6 @@ def _mesh():
         yield init_device_mesh("npu", (2,), mesh_dim_names=("tp",))
 
 
-@pytest.fixture(name="grid")
-def _grid():
-    with simulate(4):
-        yield init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
-
-
 def _parts(*values):
     return [Tensor(np.array(v, "float32")) for v in values]
 

@@ -18,31 +18,18 @@ import pytest
 from mindspore import Parameter, ParameterTuple, Tensor, mint
 
 from hyper_parallel import (
-    DTensor, Partial, Replicate, Shard, denote, distribute_tensor, grad, gradient_convention, init_device_mesh,
+    DTensor, Partial, Replicate, Shard, distribute_tensor, grad, gradient_convention, init_device_mesh,
     record_collectives, set_gradient_convention, simulate, value_and_grad,
 )
 from hyper_parallel.core.dtensor.gradients import gradient_layout
 from hyper_parallel.core.dtensor.layout_value import placements_to_value
 from tests.common.distributed_values import gradient_label, realise
+from tests.common.tensors import put, value_of
 
 R, S, P = Replicate(), Shard, Partial
 CONVENTIONS = ("single_loss", "sum_of_ranks")
 X = np.array([[1, -2, 4], [0, 3, -5], [7, 1, 2], [-1, -4, 6]], "float32")
 Y = np.array([[2, 2, -1], [5, -3, 1], [0, 4, 4], [-6, 1, 3]], "float32")
-
-
-@pytest.fixture(name="mesh")
-def _mesh():
-    with simulate(2):
-        yield init_device_mesh("cpu", (2,), mesh_dim_names=("tp",))
-
-
-def _put(mesh, array, *placements):
-    return distribute_tensor(array, mesh, placements)
-
-
-def _value(x):
-    return denote(x.numpy_locals(), x.layout)
 
 
 def _dot(x, y):
@@ -58,7 +45,7 @@ POSITIONS = [(0, Y), (1, X), ((0, 1), (Y, X)), ((1, 0), (X, Y)), ((0,), (Y,)), (
 def _equal(found, want) -> bool:
     if isinstance(want, tuple):
         return isinstance(found, tuple) and len(found) == len(want) and all(map(_equal, found, want))
-    return isinstance(found, DTensor) and found.placements == (S(0),) and np.array_equal(_value(found), want)
+    return isinstance(found, DTensor) and found.placements == (S(0),) and np.array_equal(value_of(found), want)
 
 
 @pytest.mark.parametrize("position, want", POSITIONS)
@@ -71,7 +58,7 @@ def test_positions_choose_the_arguments(position, want, ranks):
     """
     with simulate(ranks):
         mesh = init_device_mesh("cpu", (ranks,))
-        x, y = _put(mesh, X, S(0)), _put(mesh, Y, S(0))
+        x, y = put(mesh, X, S(0)), put(mesh, Y, S(0))
         value, gradients = value_and_grad(_dot, position)(x, y)
         assert value.item() == (X * Y).sum() and value.placements == (R,) and _equal(gradients, want)
         assert _equal(grad(_dot, position)(x, y), want)
@@ -85,7 +72,7 @@ def test_positions_choose_the_arguments_on_a_real_rank(position, want):
     Expectation: the same arrangement.
     """
     mesh = init_device_mesh("cpu", (1,), init_backend=False)
-    x, y = _put(mesh, X, S(0)), _put(mesh, Y, S(0))
+    x, y = put(mesh, X, S(0)), put(mesh, Y, S(0))
     value, gradients = value_and_grad(_dot, position)(x, y)
     assert value.item() == (X * Y).sum() and _equal(gradients, want) and _equal(grad(_dot, position)(x, y), want)
 
@@ -112,9 +99,9 @@ def test_weights_come_as_a_parameter_or_a_sequence(name, position, simulated):
 
 
 def _check_weights(name, position, mesh):
-    w, v = Parameter(_put(mesh, Y, S(0)), name="w"), Parameter(_put(mesh, X, S(0)), name="v")
+    w, v = Parameter(put(mesh, Y, S(0)), name="w"), Parameter(put(mesh, X, S(0)), name="v")
     weights, kind = WEIGHTS[name](w, v)
-    value, gradients = value_and_grad(lambda x: (x * w * 2 + x * v).sum(), position, weights)(_put(mesh, X, S(0)))
+    value, gradients = value_and_grad(lambda x: (x * w * 2 + x * v).sum(), position, weights)(put(mesh, X, S(0)))
     assert value.item() == (2 * X * Y + X * X).sum()
     of_weights = 2 * X if kind is None else (2 * X, X)[:len(weights)]
     if position is None:
@@ -140,10 +127,10 @@ def test_positions_that_do_not_exist_are_refused(call, text, simulated):
     if not simulated:
         mesh = init_device_mesh("cpu", (1,), init_backend=False)
         with pytest.raises(ValueError, match=text):
-            call(_put(mesh, X, R))
+            call(put(mesh, X, R))
         return
     with simulate(2), pytest.raises(ValueError, match=text):
-        call(_put(init_device_mesh("cpu", (2,)), X, R))
+        call(put(init_device_mesh("cpu", (2,)), X, R))
 
 
 def test_keyword_arguments_reach_the_function(mesh):
@@ -152,7 +139,7 @@ def test_keyword_arguments_reach_the_function(mesh):
     Description: an argument by keyword.
     Expectation: passed on, not differentiated.
     """
-    value, g = value_and_grad(_dot)(_put(mesh, X, S(0)), y=_put(mesh, Y, S(0)))
+    value, g = value_and_grad(_dot)(put(mesh, X, S(0)), y=put(mesh, Y, S(0)))
     assert value.item() == (X * Y).sum() and _equal(g, Y)
 
 
@@ -162,7 +149,7 @@ def test_auxiliary_outputs_are_not_differentiated(mesh):
     Description: (loss, 2 x, y) with has_aux, of value_and_grad and grad.
     Expectation: gradients of the loss alone; the other outputs come back as they are.
     """
-    x, y = _put(mesh, X, S(0)), _put(mesh, Y, S(0))
+    x, y = put(mesh, X, S(0)), put(mesh, Y, S(0))
 
     def both(x, y):
         return _dot(x, y), x * 2, y
@@ -179,7 +166,7 @@ def test_several_losses_are_added(mesh):
     Description: sum(x * y) and the sum of its squares, pending.
     Expectation: gradients of the sum of both losses, each counted once; the value is the tuple.
     """
-    x, y = _put(mesh, X, S(0)), _put(mesh, Y, S(0))
+    x, y = put(mesh, X, S(0)), put(mesh, Y, S(0))
     (first, second), g = value_and_grad(lambda x, y: (_dot(x, y), (x * x).sum().reduce_partial()))(x, y)
     assert (first.item(), second.item()) == ((X * Y).sum(), (X * X).sum()) and _equal(g, Y + 2 * X)
 
@@ -193,7 +180,7 @@ def test_plain_tensors_are_differentiated_too(mesh):
     def loss(t, x):
         return _dot(distribute_tensor(t, mesh, [S(0)]), x)
 
-    _, (gt, gx) = value_and_grad(loss, (0, 1))(Tensor(Y), _put(mesh, X, S(0)))
+    _, (gt, gx) = value_and_grad(loss, (0, 1))(Tensor(Y), put(mesh, X, S(0)))
     assert not isinstance(gt, DTensor) and np.array_equal(gt.asnumpy(), X) and _equal(gx, Y)
     value, g = value_and_grad(lambda t: (t * t).sum())(Tensor(X))
     assert value.item() == (X * X).sum() and np.array_equal(g.asnumpy(), 2 * X)
@@ -205,7 +192,7 @@ def test_an_unused_argument_has_a_gradient_of_zero(mesh):
     Description: an argument that the function does not use.
     Expectation: zeros under its own label.
     """
-    _, g = value_and_grad(lambda x, y: x.sum(), 1)(_put(mesh, X, S(0)), _put(mesh, Y, S(0)))
+    _, g = value_and_grad(lambda x, y: x.sum(), 1)(put(mesh, X, S(0)), put(mesh, Y, S(0)))
     assert _equal(g, 0 * Y)
 
 
@@ -218,11 +205,11 @@ def test_the_function_runs_once_per_call(mesh):
     seen = []
 
     def loss(x):
-        seen.append(_value(x))
+        seen.append(value_of(x))
         return x.sum()
 
     for _ in range(2):
-        value_and_grad(loss)(_put(mesh, X, S(0)))
+        value_and_grad(loss)(put(mesh, X, S(0)))
     assert len(seen) == 2 and all(np.array_equal(v, X) for v in seen)
 
 
@@ -262,7 +249,7 @@ def test_gradients_denote_the_truth_under_their_label(convention, shape):
     with simulate(4), set_gradient_convention(convention):
         grid = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
         weight = (rng.integers(-4, 5, shape) * 4).astype("float32")
-        w = _put(grid, weight, R, R)
+        w = put(grid, weight, R, R)
         choices = [R, S(0), S(1), P(), P("avg")]
         for placements in [(a, b) for a in choices for b in choices] + [(P("max"), S(0)), (R, P("min")),
             (P("max"), P("max"))]:
@@ -270,7 +257,7 @@ def test_gradients_denote_the_truth_under_their_label(convention, shape):
             x = DTensor.from_local([Tensor(v) for v in locals_], grid, placements, shape=shape)
             g = grad(lambda x: (x.redistribute(grid, [R, R]) * w).sum())(x)
             assert g.placements == gradient_label(placements, convention), placements
-            assert np.array_equal(_value(g), weight * (1 if convention == "single_loss" else 4)), placements
+            assert np.array_equal(value_of(g), weight * (1 if convention == "single_loss" else 4)), placements
 
 
 # -- losses ----------------------------------------------------------------------------------------------------------
@@ -295,9 +282,9 @@ def test_a_loss_counts_once_whatever_its_layout(make, want, placement, ranks):
     """
     with simulate(ranks):
         mesh = init_device_mesh("cpu", (ranks,))
-        value, g = value_and_grad(make)(_put(mesh, X, placement))
+        value, g = value_and_grad(make)(put(mesh, X, placement))
         assert not value.layout.is_partial() and g.placements == (placement,)
-        np.testing.assert_array_max_ulp(_value(g), want.astype("float32"), 1)
+        np.testing.assert_array_max_ulp(value_of(g), want.astype("float32"), 1)
 
 
 def test_a_loss_from_local_parts(mesh):
@@ -312,8 +299,8 @@ def test_a_loss_from_local_parts(mesh):
     def of_shard(x):
         return tuple(v.sum() * (rank + 1) for rank, v in enumerate(x.to_local()))
 
-    assert _equal(grad(of_replica)(_put(mesh, X, S(0))), np.ones_like(X))
-    assert _equal(grad(of_shard)(_put(mesh, X, S(0))), np.repeat([[1.0], [2.0]], 2, 0) * np.ones_like(X))
+    assert _equal(grad(of_replica)(put(mesh, X, S(0))), np.ones_like(X))
+    assert _equal(grad(of_shard)(put(mesh, X, S(0))), np.repeat([[1.0], [2.0]], 2, 0) * np.ones_like(X))
 
 
 def test_gradients_of_gradients_on_one_device_are_untouched():
@@ -356,10 +343,10 @@ def test_seeds_of_one_over_n_give_one_loss_under_sum_of_ranks(mesh, placement):
     Description: a replicated loss times 1/2 on two ranks.
     Expectation: the gradient, read through its label, is that of one device.
     """
-    x, y = _put(mesh, X, placement), _put(mesh, Y, R)
+    x, y = put(mesh, X, placement), put(mesh, Y, R)
     with set_gradient_convention("sum_of_ranks"):
         _, g = value_and_grad(lambda x: (x.redistribute(mesh, [R]) * y).sum() * 0.5)(x)
-    assert np.array_equal(_value(g), Y)
+    assert np.array_equal(value_of(g), Y)
 
 
 def test_gradients_work_in_float16_and_float64(mesh):
@@ -369,9 +356,9 @@ def test_gradients_work_in_float16_and_float64(mesh):
     Expectation: gradients in the type of their tensors.
     """
     for dtype in (ms.float16, ms.float64):
-        x = _put(mesh, X, S(0)).to(dtype)
+        x = put(mesh, X, S(0)).to(dtype)
         value, g = value_and_grad(lambda x: (x * x).sum())(x)
-        assert value.dtype == dtype and g.dtype == dtype and np.array_equal(_value(g), 2 * X)
+        assert value.dtype == dtype and g.dtype == dtype and np.array_equal(value_of(g), 2 * X)
 
 
 @pytest.mark.parametrize("convention", CONVENTIONS)
@@ -384,12 +371,12 @@ def test_an_axis_of_one_rank_costs_no_collective(convention, left, right):
     """
     with simulate(2), set_gradient_convention(convention):
         mesh = init_device_mesh("cpu", (1, 2), mesh_dim_names=("one", "two"))
-        x, y = _put(mesh, X, *left), _put(mesh, Y, *right)
+        x, y = put(mesh, X, *left), put(mesh, Y, *right)
         with record_collectives() as log:
             _, (gx, gy) = value_and_grad(lambda x, y: mint.matmul(x, y.T).sum(), (0, 1))(x, y)
         copies = 1 if convention == "single_loss" else 2  # replicas' losses are counted once per rank
         ones = np.ones((4, 4), "float32")
         for grad, want in ((gx, ones @ Y), (gy, ones @ X)):
-            np.testing.assert_array_equal(_value(grad) if copies == 1 else grad.full_tensor().asnumpy(), copies * want)
+            np.testing.assert_array_equal(value_of(grad) if copies == 1 else grad.full_tensor().asnumpy(), copies * want)
         backward = [entry for entry in log if entry.phase == "backward"]
         assert bool(backward) == (left[1] == S(0)) and {entry.axis for entry in log} <= {"two"}, log

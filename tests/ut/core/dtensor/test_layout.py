@@ -15,25 +15,14 @@
 import copy
 import pickle
 
-import numpy as np
 import pytest
 
 from hyper_parallel import Layout, LayoutError, MeshError, Partial, Replicate, Shard, UnsupportedOpError, simulate
-from hyper_parallel.core.dtensor.device_mesh import DeviceMesh
 from hyper_parallel.core.dtensor.layout_value import layout_value, placements_to_value
 from hyper_parallel.core.dtensor.placement_types import RaggedShard, StridedShard
+from tests.common.tensors import bare_mesh, template
 
 R, S, SS, P = Replicate(), Shard, StridedShard, Partial
-
-
-def _mesh(shape, names=("dp", "cp", "tp"), ranks=None):
-    ranks = np.arange(int(np.prod(shape))) if ranks is None else np.array(ranks)
-    names = None if names is None else names[:len(shape)]
-    return DeviceMesh("npu", ranks.reshape(shape), mesh_dim_names=names, _init_backend=False)
-
-
-def _template(shape=(2, 3, 4), names=("dp", "cp", "tp")):
-    return Layout.from_device_mesh(_mesh(shape, names))
 
 
 # entries, tensor_map, alias_tensor_map (None: as entered), placements on the (2, 3, 4) mesh (dp, cp, tp)
@@ -57,7 +46,7 @@ def test_axis_names_give_map_and_placements(entries, tensor_map, aliases, placem
     Description: one entry per tensor dimension: a name, "None" or a tuple, outermost cut first.
     Expectation: the map holds reversed mesh indices; placements hold one entry per mesh axis.
     """
-    layout = _template()(*entries)
+    layout = template()(*entries)
     assert layout.tensor_map == tensor_map and layout.alias_tensor_map == (aliases or entries)
     assert layout.placements == placements == layout.alias_placements == layout.tensor_map_to_placement()
     assert layout.partial == [None] * 3 and not layout.is_partial()
@@ -84,7 +73,7 @@ def test_placements_give_the_map_once_the_rank_is_known(placements, ndim, tensor
     Description: one placement per mesh axis, as arguments and as one tuple.
     Expectation: nothing but placements before; map, aliases and Partials after; negative dims are resolved.
     """
-    for layout in (_template()(*placements), _template()(placements)):
+    for layout in (template()(*placements), template()(placements)):
         assert layout.placements == placements and layout.tensor_map is None and layout.alias_tensor_map is None
         assert layout.placement_to_tensor_map(ndim) == tensor_map == layout.tensor_map
         assert layout.placements == (placements if after is None else after)
@@ -97,12 +86,12 @@ def test_a_template_holds_nothing_and_is_never_changed_by_calls():
     Description: a fresh layout, before and after it was called; questions that need tensor dimensions.
     Expectation: None everywhere; the questions are refused with the call that completes it.
     """
-    template = _template()
-    template("dp", "None")
-    assert (template.tensor_map, template.placements, template.alias_tensor_map) == (None, None, None)
-    assert template.partial == [None] * 3 and template.is_partial() is False
-    asked = (template.repeat_num, template.to_dict, lambda: template.value, template.tensor_map_to_placement,
-             lambda: template.set_partial_by_dev_axis("dp", "sum"), lambda: template.placement_to_tensor_map(2))
+    empty = template()
+    empty("dp", "None")
+    assert (empty.tensor_map, empty.placements, empty.alias_tensor_map) == (None, None, None)
+    assert empty.partial == [None] * 3 and empty.is_partial() is False
+    asked = (empty.repeat_num, empty.to_dict, lambda: empty.value, empty.tensor_map_to_placement,
+             lambda: empty.set_partial_by_dev_axis("dp", "sum"), lambda: empty.placement_to_tensor_map(2))
     for ask in asked:
         with pytest.raises(LayoutError, match="layout"):
             ask()
@@ -117,12 +106,12 @@ def test_both_constructors_make_the_same_layout():
     """
     with simulate(24):
         made = Layout((2, 3, 4), ("dp", "cp", "tp"))
-        assert made == _template() and made("dp") == _template()("dp") and made.mesh.device_type == "npu"
+        assert made == template() and made("dp") == template()("dp") and made.mesh.device_type == "npu"
         assert made == Layout((2, 3, 4), ("dp", "cp", "tp"), None, False) and made.mesh_shape == (2, 3, 4)
         assert made.alias_name == ("dp", "cp", "tp") and made.rank_list == tuple(range(24))
         other = Layout((2, 3, 4), ("dp", "cp", "tp"), rank_list=range(23, -1, -1))
         assert other != made and other.rank_list[0] == 23
-    mesh = _mesh((2, 2))
+    mesh = bare_mesh((2, 2))
     assert Layout.from_device_mesh(mesh).mesh is mesh and Layout.from_device_mesh(mesh)("dp").mesh is mesh
 
 
@@ -132,7 +121,7 @@ def test_a_call_clears_what_was_pending():
     Description: a layout with a pending sum is called again.
     Expectation: the new layout has nothing pending; the old one still has.
     """
-    old = _template()("dp", "None")
+    old = template()("dp", "None")
     old.set_partial_by_dev_axis("tp", "sum")
     assert old("dp", "None").partial == [None] * 3 and old.partial == [None, None, "sum"]
 
@@ -144,7 +133,7 @@ def test_a_pending_op_is_set_on_one_handle_only(op):
     Description: a setter on one of two handles of the same value; cleared, reset, overwritten.
     Expectation: only that handle is rebound; the value that both held is not changed.
     """
-    one, two = _template()("dp", "None"), _template()("dp", "None")
+    one, two = template()("dp", "None"), template()("dp", "None")
     value = one.value
     assert value is two.value
     one.set_partial_by_dev_axis("tp", op)
@@ -165,7 +154,7 @@ def test_handed_out_lists_do_not_lead_back():
     Description: change the list that `partial` gives.
     Expectation: the layout is not changed.
     """
-    layout = _template()("dp")
+    layout = template()("dp")
     layout.partial[2] = "sum"
     assert layout.partial == [None] * 3 and not layout.is_partial()
 
@@ -176,17 +165,17 @@ def test_setters_rebind_this_handle():
     Description: each setter on a fresh copy.
     Expectation: the new cuts on that handle; equal to a layout that was made so.
     """
-    base = _template()("dp", "None")
+    base = template()("dp", "None")
     made = copy.deepcopy(base)
     made.set_tensor_map((-1, (1, 0)))
-    assert made == _template()("None", ("cp", "tp")) and made.alias_tensor_map == ("None", ("cp", "tp"))
+    assert made == template()("None", ("cp", "tp")) and made.alias_tensor_map == ("None", ("cp", "tp"))
     made.set_alias_tensor_map(("tp", "dp"))
-    assert made == _template()("tp", "dp")
+    assert made == template()("tp", "dp")
     made.set_placements((R, S(0), R))
     assert made.tensor_map is None and made.placement_to_tensor_map(2) == (1, -1)
     made.rank_list = range(23, -1, -1)
     assert made.rank_list == tuple(range(23, -1, -1)) and made.mesh_shape == (2, 3, 4) and made.tensor_map == (1, -1)
-    assert base == _template()("dp", "None")
+    assert base == template()("dp", "None")
 
 
 def test_values_are_interned_and_handles_are_unhashable():
@@ -195,14 +184,14 @@ def test_values_are_interned_and_handles_are_unhashable():
     Description: equal cuts by names, placements and values, on equal meshes; handles as keys.
     Expectation: one value object; a handle is no key; values of other meshes are other objects.
     """
-    by_names = _template()("dp", "tp").value
-    by_placements = placements_to_value(_mesh((2, 3, 4)), (S(0), R, S(1)), 2)
-    assert by_names is by_placements is layout_value(_mesh((2, 3, 4)), [[0], [2]])
+    by_names = template()("dp", "tp").value
+    by_placements = placements_to_value(bare_mesh((2, 3, 4)), (S(0), R, S(1)), 2)
+    assert by_names is by_placements is layout_value(bare_mesh((2, 3, 4)), [[0], [2]])
     assert len({by_names, by_placements}) == 1
-    assert layout_value(_mesh((2, 3, 4), ranks=range(24, 48)), [[0], [2]]) is not by_names
+    assert layout_value(bare_mesh((2, 3, 4), ranks=range(24, 48)), [[0], [2]]) is not by_names
     assert by_names.spec((4, 8)) is by_placements.spec((4, 8)) and by_names.spec((4, 8)) is not by_names.spec((8, 4))
     with pytest.raises(TypeError, match="unhashable"):
-        hash(_template()("dp"))
+        hash(template()("dp"))
 
 
 def test_equality_looks_at_mesh_cuts_order_and_pending_ops():
@@ -211,19 +200,19 @@ def test_equality_looks_at_mesh_cuts_order_and_pending_ops():
     Description: layouts that differ in one of them.
     Expectation: none is equal to another; each is equal to its copies.
     """
-    pending = _template()("dp", "None")
+    pending = template()("dp", "None")
     pending.set_partial_by_dev_axis("tp", "sum")
-    averaged = _template()("dp", "None")
+    averaged = template()("dp", "None")
     averaged.set_partial_by_dev_axis("tp", "avg")
-    different = [_template(), _template()("dp", "None"), _template()("None", "dp"), _template()("dp"), pending,
+    different = [template(), template()("dp", "None"), template()("None", "dp"), template()("dp"), pending,
                  averaged,
-                 _template()(("dp", "cp")), _template()(("cp", "dp")), _template()(S(0), R, R),
-                 _template((2, 3, 4), ("a", "b", "c"))("a", "None"), _template((2, 4, 3))("dp", "None")]
+                 template()(("dp", "cp")), template()(("cp", "dp")), template()(S(0), R, R),
+                 template((2, 3, 4), ("a", "b", "c"))("a", "None"), template((2, 4, 3))("dp", "None")]
     for i, a in enumerate(different):
         assert [j for j, b in enumerate(different) if a == b] == [i]
         assert copy.deepcopy(a) == a == copy.copy(a) and a != "layout"
     assert pickle.loads(pickle.dumps(pending)) == pending and copy.deepcopy(pending).mesh is pending.mesh
-    assert _template()("dp", "None") == _template()(("dp", "None"), "None")  # the same cuts, written otherwise
+    assert template()("dp", "None") == template()(("dp", "None"), "None")  # the same cuts, written otherwise
 
 
 def test_compact_strings_tell_layouts_on_one_mesh_apart():
@@ -232,14 +221,14 @@ def test_compact_strings_tell_layouts_on_one_mesh_apart():
     Description: layouts with other cuts, orders and pending ops.
     Expectation: different compact strings; equal layouts have equal ones; to_string shows axes and placements.
     """
-    pending = _template()("dp")
+    pending = template()("dp")
     pending.set_partial_by_dev_axis("tp", "sum")
-    layouts = [_template()("dp"), _template()("cp"), pending, _template()(("dp", "cp")), _template()(("cp", "dp"))]
+    layouts = [template()("dp"), template()("cp"), pending, template()(("dp", "cp")), template()(("cp", "dp"))]
     assert len({layout.compact_str for layout in layouts}) == len(layouts)
     pending.update_compact_str()
     assert pending.compact_str == copy.deepcopy(pending).compact_str
     assert "tp=4" in str(pending) and "P(sum)" in repr(pending) and pending.to_string() == str(pending)
-    assert "template" in str(_template())
+    assert "template" in str(template())
 
 
 @pytest.mark.parametrize("entries, pending, shards, splits, repeated", [
@@ -255,7 +244,7 @@ def test_questions_about_axes_and_dims(entries, pending, shards, splits, repeate
     Description: layouts with cuts and pending ops.
     Expectation: as counted by hand; a pending axis counts as repeated.
     """
-    layout = _template()(*entries)
+    layout = template()(*entries)
     for axis, op in pending.items():
         layout.set_partial_by_dev_axis(axis, op)
     assert {a: layout.get_dev_axis_apply_shard_axis(a) for a in shards} == shards
@@ -285,12 +274,12 @@ def test_global_shapes_are_recorded_or_of_equal_shards():
     Description: a local shape on a fresh layout; after the global one is recorded.
     Expectation: each dim times its cuts; then what was recorded.
     """
-    layout = _template()("dp", "None", ("cp", "tp"))
+    layout = template()("dp", "None", ("cp", "tp"))
     assert layout.get_global_shape((2, 3, 1)) == (4, 3, 12)
     layout.set_tensor_meta((3, 3, 11), stride=(33, 11, 1), dtype="float32")
     assert layout.get_global_shape((2, 3, 1)) == (3, 3, 11) == layout.tensor_shape
     assert (layout.tensor_stride, layout.tensor_dtype) == ((33, 11, 1), "float32")
-    assert _template()("dp", "None").tensor_shape is None
+    assert template()("dp", "None").tensor_shape is None
 
 
 def test_a_layout_exports_to_a_dict():
@@ -299,10 +288,10 @@ def test_a_layout_exports_to_a_dict():
     Description: a layout with and without the virtual axis.
     Expectation: the five keys of the public library.
     """
-    assert _template()("dp", ("cp", "tp")).to_dict() == {
+    assert template()("dp", ("cp", "tp")).to_dict() == {
         "mesh_shape": (2, 3, 4), "tensor_map": (2, (1, 0)), "interleaved_parallel": False,
         "alias_name": ("dp", "cp", "tp"), "rank_list": tuple(range(24))}
-    assert _template((2, 2), ("dp", "interleaved_parallel"))("dp").to_dict()["interleaved_parallel"] is True
+    assert template((2, 2), ("dp", "interleaved_parallel"))("dp").to_dict()["interleaved_parallel"] is True
 
 
 def test_delegates_of_the_mesh():
@@ -326,11 +315,11 @@ def test_unnamed_meshes_have_numbered_aliases():
     Description: placements on a (2, 2) mesh; a name.
     Expectation: aliases dim_0 and dim_1; names are refused.
     """
-    layout = _template((2, 2), None)(S(1), S(0))
+    layout = template((2, 2), None)(S(1), S(0))
     layout.placement_to_tensor_map(2)
     assert layout.alias_tensor_map == ("dim_1", "dim_0") and layout.alias_name is None and layout.tensor_map == (0, 1)
     with pytest.raises(ValueError, match="no axis 'dp'"):
-        _template((2, 2), None)("dp", "None")
+        template((2, 2), None)("dp", "None")
 
 
 REFUSED = {
@@ -366,7 +355,7 @@ def test_a_layout_that_denotes_nothing_is_refused(name):
     """
     make, error, text = REFUSED[name]
     with pytest.raises(error, match=text):
-        make(_template())
+        make(template())
 
 
 def test_errors_of_layouts_are_value_errors():

@@ -15,24 +15,14 @@
 import numpy as np
 import pytest
 
-from hyper_parallel import Layout, LayoutError, Partial, Replicate, Shard
+from hyper_parallel import LayoutError, Partial, Replicate, Shard
 from hyper_parallel.core.dtensor.cuts import nested_chunk
-from hyper_parallel.core.dtensor.device_mesh import DeviceMesh
 from hyper_parallel.core.dtensor.layout import _infer_slice_area_by_rank
 from hyper_parallel.core.dtensor.layout_value import layout_value, placements_to_value
 from hyper_parallel.core.dtensor.placement_types import StridedShard
+from tests.common.tensors import bare_mesh, template
 
 R, S, SS, P = Replicate(), Shard, StridedShard, Partial
-
-
-def _mesh(shape, names=("dp", "cp", "tp"), ranks=None):
-    ranks = np.arange(int(np.prod(shape))) if ranks is None else np.array(ranks)
-    names = None if names is None else names[:len(shape)]
-    return DeviceMesh("npu", ranks.reshape(shape), mesh_dim_names=names, _init_backend=False)
-
-
-def _template(shape=(2, 3, 4), names=("dp", "cp", "tp")):
-    return Layout.from_device_mesh(_mesh(shape, names))
 
 
 # -- orders of cuts --------------------------------------------------------------------------------------------------
@@ -54,9 +44,9 @@ def test_a_strided_shard_notes_the_order_of_cuts(shape, order, placements):
     Description: every order of the axes that cut one dim, to placements and back.
     Expectation: the factor is the product of the sizes of later mesh axes that cut before; both ways.
     """
-    value = layout_value(_mesh(shape), [order])
+    value = layout_value(bare_mesh(shape), [order])
     assert value.placements == placements
-    assert placements_to_value(_mesh(shape), placements, 1) is value
+    assert placements_to_value(bare_mesh(shape), placements, 1) is value
 
 
 @pytest.mark.parametrize("shape", [(1, 2), (2, 1), (1, 1), (1, 2, 1), (2, 1, 2)])
@@ -67,7 +57,7 @@ def test_axes_of_size_one_keep_a_sound_order(shape):
     Expectation: the layout that comes back gives every rank the same part, though the order may be noted
         otherwise.
     """
-    mesh = _mesh(shape)
+    mesh = bare_mesh(shape)
     for order in _permutations(len(shape)):
         value = layout_value(mesh, [order])
         back = placements_to_value(mesh, value.placements, 1)
@@ -92,7 +82,7 @@ def test_a_factor_that_disagrees_with_the_order_is_refused(shape, placements):
     Expectation: LayoutError with the axis, the factor and the sizes.
     """
     with pytest.raises(LayoutError, match="split_factor .* disagrees") as caught:
-        placements_to_value(_mesh(shape), placements, 2)
+        placements_to_value(bare_mesh(shape), placements, 2)
     assert "axis 'dp'" in str(caught.value) or "axis 'cp'" in str(caught.value)
 
 
@@ -112,14 +102,14 @@ def test_pending_ops_come_from_one_family(ops, fits):
     Description: pairs of ops on two axes, by placements and by setters.
     Expectation: one family is accepted; a mix is refused both ways, and the setter leaves the handle as it was.
     """
-    layout = _template((2, 2))("None")
+    layout = template((2, 2))("None")
     layout.set_partial_by_dev_axis("dp", ops[0])
     if fits:
         layout.set_partial_by_dev_axis("cp", ops[1])
-        assert layout.value is placements_to_value(_mesh((2, 2)), [P(op) for op in ops], 1)
+        assert layout.value is placements_to_value(bare_mesh((2, 2)), [P(op) for op in ops], 1)
         return
     for make in (lambda: layout.set_partial_by_dev_axis("cp", ops[1]),
-                 lambda: placements_to_value(_mesh((2, 2)), [P(op) for op in ops], 1)):
+                 lambda: placements_to_value(bare_mesh((2, 2)), [P(op) for op in ops], 1)):
         with pytest.raises(LayoutError, match="one family"):
             make()
     assert layout.partial == [ops[0], None]
@@ -170,6 +160,6 @@ def test_successive_cuts_are_not_one_flat_cut():
     Description: 5 over (2, 2).
     Expectation: 2, 1, 1, 1, not 2, 2, 1, 0.
     """
-    spec = layout_value(_mesh((2, 2)), [(0, 1)]).spec((5,))
+    spec = layout_value(bare_mesh((2, 2)), [(0, 1)]).spec((5,))
     assert [spec.local_shape(c)[0] for c in np.ndindex(2, 2)] == [2, 1, 1, 1]
     assert [nested_chunk(5, (4,), (c,))[1] for c in range(4)] == [2, 2, 1, 0]

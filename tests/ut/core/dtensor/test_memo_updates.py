@@ -19,10 +19,8 @@ import numpy as np
 import pytest
 from mindspore import Tensor, mint
 
-from hyper_parallel import (
-    DTensor, Partial, Replicate, Shard, denote, distribute_tensor, init_device_mesh, record_collectives, simulate,
-    value_and_grad,
-)
+from hyper_parallel import DTensor, Partial, Replicate, Shard, record_collectives, value_and_grad
+from tests.common.tensors import put, value_of
 
 R, S, P = Replicate(), Shard, Partial
 A, B = np.array([1, 6, -2], "float32"), np.array([3, 2, 5], "float32")
@@ -31,22 +29,8 @@ X = np.array([[1, -2, 4], [0, 3, -5]], "float32")
 W = np.arange(12.0, dtype="float32").reshape(3, 4) - 5
 
 
-@pytest.fixture(name="mesh")
-def _mesh():
-    with simulate(2):
-        yield init_device_mesh("cpu", (2,), mesh_dim_names=("tp",))
-
-
 def _pending(mesh, op="sum"):
     return DTensor.from_local([Tensor(A), Tensor(B)], mesh, [P(op)])
-
-
-def _put(mesh, array, *placements):
-    return distribute_tensor(array, mesh, placements)
-
-
-def _value(x):
-    return denote(x.numpy_locals(), x.layout)
 
 
 def _count(log, phase=None):
@@ -78,9 +62,9 @@ def test_an_update_is_seen_by_the_next_reduction(mesh, name, recorded):
     with record_collectives() as log:
         if recorded:
             value, g = value_and_grad(lambda x: x.reduce_partial().sum())(x)
-            assert value.item() == factor * SUM.sum() and np.array_equal(_value(g), np.ones(3))
+            assert value.item() == factor * SUM.sum() and np.array_equal(value_of(g), np.ones(3))
         else:
-            assert np.array_equal(_value(x.reduce_partial()), factor * SUM)
+            assert np.array_equal(value_of(x.reduce_partial()), factor * SUM)
     assert _count(log, "forward") == ["all_reduce"]
 
 
@@ -95,8 +79,8 @@ def test_a_change_of_the_result_does_not_reach_the_source(mesh, name):
     update, factor = UPDATES[name]
     result = x.reduce_partial()
     update(result)
-    assert np.array_equal(_value(x.reduce_partial()), SUM) and np.array_equal(x.full_tensor().asnumpy(), SUM)
-    assert np.array_equal(_value(result), factor * SUM) and np.array_equal(_value(x), SUM)
+    assert np.array_equal(value_of(x.reduce_partial()), SUM) and np.array_equal(x.full_tensor().asnumpy(), SUM)
+    assert np.array_equal(value_of(result), factor * SUM) and np.array_equal(value_of(x), SUM)
 
 
 def test_two_results_of_one_memo_do_not_share_a_change(mesh):
@@ -108,7 +92,7 @@ def test_two_results_of_one_memo_do_not_share_a_change(mesh):
     x = _pending(mesh)
     one, two = x.reduce_partial(), x.reduce_partial()
     one *= 10.0
-    assert np.array_equal(_value(one), 10 * SUM) and np.array_equal(_value(two), SUM)
+    assert np.array_equal(value_of(one), 10 * SUM) and np.array_equal(value_of(two), SUM)
 
 
 def test_a_change_of_the_whole_does_not_reach_the_source(mesh):
@@ -117,10 +101,10 @@ def test_a_change_of_the_whole_does_not_reach_the_source(mesh):
     Description: the plain tensor that full_tensor gives is changed in place, for every placement.
     Expectation: the source keeps its value.
     """
-    for x, want in ((_pending(mesh), SUM), (_put(mesh, SUM, R), SUM), (_put(mesh, SUM, S(0)), SUM)):
+    for x, want in ((_pending(mesh), SUM), (put(mesh, SUM, R), SUM), (put(mesh, SUM, S(0)), SUM)):
         whole = x.full_tensor()
         whole[0] = 99.0
-        assert np.array_equal(_value(x), want) and np.array_equal(x.full_tensor().asnumpy(), want)
+        assert np.array_equal(value_of(x), want) and np.array_equal(x.full_tensor().asnumpy(), want)
 
 
 def test_a_change_of_a_part_does_not_reach_the_source(mesh):
@@ -132,7 +116,7 @@ def test_a_change_of_a_part_does_not_reach_the_source(mesh):
     x = _pending(mesh)
     for part in x.reduce_partial().to_local():
         part[0] = 99.0
-    assert np.array_equal(_value(x), SUM) and np.array_equal(_value(x.reduce_partial()), SUM)
+    assert np.array_equal(value_of(x), SUM) and np.array_equal(value_of(x.reduce_partial()), SUM)
 
 
 ALIASES = {
@@ -152,10 +136,10 @@ def test_an_update_through_another_name_is_seen(mesh, name):
     """
     x = _pending(mesh)
     other = ALIASES[name](x)
-    assert np.array_equal(_value(x.reduce_partial()), SUM)
+    assert np.array_equal(value_of(x.reduce_partial()), SUM)
     other *= 3.0
     now = sum(x.numpy_locals())
-    assert np.array_equal(_value(x.reduce_partial()), now) and np.array_equal(x.full_tensor().asnumpy(), now)
+    assert np.array_equal(value_of(x.reduce_partial()), now) and np.array_equal(x.full_tensor().asnumpy(), now)
 
 
 def test_an_update_of_the_parts_is_seen(mesh):
@@ -169,4 +153,4 @@ def test_an_update_of_the_parts_is_seen(mesh):
     for parts in (made, x.to_local(partial_ok=True), made):
         x.reduce_partial()
         parts[1][2] = parts[1][2] + 40.0
-        assert np.array_equal(_value(x.reduce_partial()), sum(x.numpy_locals()))
+        assert np.array_equal(value_of(x.reduce_partial()), sum(x.numpy_locals()))

@@ -18,9 +18,10 @@ from mindspore import Parameter, Tensor, mint
 from mindspore.common.api import _no_grad
 
 from hyper_parallel import (
-    DTensor, Partial, Replicate, Shard, denote, distribute_tensor, init_device_mesh, record_collectives,
-    set_gradient_convention, simulate, value_and_grad,
+    DTensor, Partial, Replicate, Shard, init_device_mesh, record_collectives, set_gradient_convention, simulate,
+    value_and_grad,
 )
+from tests.common.tensors import put, value_of
 
 R, S, P = Replicate(), Shard, Partial
 A, B = np.array([1, 6, -2], "float32"), np.array([3, 2, 5], "float32")
@@ -29,22 +30,8 @@ X = np.array([[1, -2, 4], [0, 3, -5]], "float32")
 W = np.arange(12.0, dtype="float32").reshape(3, 4) - 5
 
 
-@pytest.fixture(name="mesh")
-def _mesh():
-    with simulate(2):
-        yield init_device_mesh("cpu", (2,), mesh_dim_names=("tp",))
-
-
 def _pending(mesh, op="sum"):
     return DTensor.from_local([Tensor(A), Tensor(B)], mesh, [P(op)])
-
-
-def _put(mesh, array, *placements):
-    return distribute_tensor(array, mesh, placements)
-
-
-def _value(x):
-    return denote(x.numpy_locals(), x.layout)
 
 
 def _count(log, phase=None):
@@ -73,7 +60,7 @@ def test_a_sum_used_three_times_is_reduced_once_in_each_of_three_steps(mesh, con
                 value, g = value_and_grad(loss)(x)
             assert _count(log, "forward") == ["all_reduce"] and _count(log, "backward") == backward
             assert value.item() == 6 * (SUM ** 2).sum()
-            assert np.array_equal(_value(g), 12 * SUM * (1 if convention == "single_loss" else 2))
+            assert np.array_equal(value_of(g), 12 * SUM * (1 if convention == "single_loss" else 2))
 
 
 def test_a_replica_of_four_consumers_costs_one_backward_reduction_in_each_of_three_steps(mesh):
@@ -83,7 +70,7 @@ def test_a_replica_of_four_consumers_costs_one_backward_reduction_in_each_of_thr
         between.
     Expectation: one backward all-reduce per step; exact gradients; evaluation costs nothing.
     """
-    x, w = _put(mesh, X, R), _put(mesh, W, S(1))
+    x, w = put(mesh, X, R), put(mesh, W, S(1))
 
     def loss(x):
         return sum(mint.matmul(x, w).sum() * k for k in (1.0, 2.0, 3.0)) + mint.matmul(x, w).sum()
@@ -95,7 +82,7 @@ def test_a_replica_of_four_consumers_costs_one_backward_reduction_in_each_of_thr
         with record_collectives() as log:
             _, g = value_and_grad(loss)(x)
         assert _count(log, "backward") == ["all_reduce"] and _count(log, "forward") == ["all_reduce"]
-        assert np.array_equal(_value(g), 7 * np.ones((2, 4), "float32") @ W.T) and g.placements == (R,)
+        assert np.array_equal(value_of(g), 7 * np.ones((2, 4), "float32") @ W.T) and g.placements == (R,)
 
 
 def test_forms_of_other_axes_are_other_forms():
@@ -107,8 +94,8 @@ def test_forms_of_other_axes_are_other_forms():
     """
     with simulate(4):
         mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
-        x = _put(mesh, X, R, R)
-        dp, tp, both = _put(mesh, W, S(1), R), _put(mesh, W, R, S(1)), _put(mesh, W, S(1), S(1))
+        x = put(mesh, X, R, R)
+        dp, tp, both = put(mesh, W, S(1), R), put(mesh, W, R, S(1)), put(mesh, W, S(1), S(1))
 
         def loss(x):
             return sum(mint.matmul(x, w).sum().reduce_partial() for w in (dp, tp, both) * 2)
@@ -116,7 +103,7 @@ def test_forms_of_other_axes_are_other_forms():
         with record_collectives() as log:
             _, g = value_and_grad(loss)(x)
         assert sorted(c.axis for c in log if c.phase == "backward") == ["dp", "dp", "tp", "tp"]
-        assert np.array_equal(_value(g), 6 * np.ones((2, 4), "float32") @ W.T)
+        assert np.array_equal(value_of(g), 6 * np.ones((2, 4), "float32") @ W.T)
 
 
 def test_targets_are_remembered_apart(mesh):
@@ -133,7 +120,7 @@ def test_targets_are_remembered_apart(mesh):
         _, g = value_and_grad(loss)(_pending(mesh))
     assert sorted(c.op for c in log if c.phase == "forward")[-1] == "reduce_scatter"
     assert _count(log).count("reduce_scatter") == 1
-    assert np.array_equal(_value(g), np.full(3, 22.0))
+    assert np.array_equal(value_of(g), np.full(3, 22.0))
 
 
 def test_without_gradients_a_sum_is_reduced_once_per_version(mesh):
@@ -144,8 +131,8 @@ def test_without_gradients_a_sum_is_reduced_once_per_version(mesh):
     """
     x = _pending(mesh)
     with record_collectives() as log:
-        got = [_value(x.reduce_partial()), _value(x.redistribute(mesh, [R])), x.full_tensor().asnumpy(),
-               _value(x.reduce_partial())]
+        got = [value_of(x.reduce_partial()), value_of(x.redistribute(mesh, [R])), x.full_tensor().asnumpy(),
+               value_of(x.reduce_partial())]
     assert _count(log) == ["all_reduce"] and all(np.array_equal(v, SUM) for v in got)
 
 
@@ -158,15 +145,15 @@ def test_evaluate_then_train_then_evaluate(mesh):
     Description: reduced without gradients, then inside a recording, then without again; a replica likewise.
     Expectation: the recording makes its own form: gradients are not cut off.
     """
-    x, w, r = _pending(mesh), _put(mesh, W, S(1)), _put(mesh, X, R)
+    x, w, r = _pending(mesh), put(mesh, W, S(1)), put(mesh, X, R)
 
     def loss(x, r):
         return (x.reduce_partial() ** 2).sum() + mint.matmul(r, w).sum().reduce_partial()
 
     for _ in range(2):
-        assert np.array_equal(_value(x.reduce_partial()), SUM) and np.array_equal(_value(mint.matmul(r, w)), X @ W)
+        assert np.array_equal(value_of(x.reduce_partial()), SUM) and np.array_equal(value_of(mint.matmul(r, w)), X @ W)
         _, (gx, gr) = value_and_grad(loss, (0, 1))(x, r)
-        assert np.array_equal(_value(gx), 2 * SUM) and np.array_equal(_value(gr), np.ones((2, 4), "float32") @ W.T)
+        assert np.array_equal(value_of(gx), 2 * SUM) and np.array_equal(value_of(gr), np.ones((2, 4), "float32") @ W.T)
 
 
 def test_evaluation_inside_a_recording_does_not_cut_gradients_off(mesh):
@@ -186,8 +173,8 @@ def test_evaluation_inside_a_recording_does_not_cut_gradients_off(mesh):
             x.reduce_partial()
         return y + x.reduce_partial().sum()
 
-    assert np.array_equal(_value(value_and_grad(before)(_pending(mesh))[1]), 2 * SUM)
-    assert np.array_equal(_value(value_and_grad(after)(_pending(mesh))[1]), 2 * SUM + 1)
+    assert np.array_equal(value_of(value_and_grad(before)(_pending(mesh))[1]), 2 * SUM)
+    assert np.array_equal(value_of(value_and_grad(after)(_pending(mesh))[1]), 2 * SUM + 1)
 
 
 def test_new_data_of_a_parameter_is_seen(mesh):
@@ -199,9 +186,9 @@ def test_new_data_of_a_parameter_is_seen(mesh):
     """
     p = Parameter(_pending(mesh), name="p")
     p.reduce_partial()
-    p.set_data(_put(mesh, 3 * A, P()))
-    assert np.array_equal(_value(p.reduce_partial()), 3 * A)
-    r, w = Parameter(_put(mesh, X, R), name="r"), _put(mesh, W, S(1))
+    p.set_data(put(mesh, 3 * A, P()))
+    assert np.array_equal(value_of(p.reduce_partial()), 3 * A)
+    r, w = Parameter(put(mesh, X, R), name="r"), put(mesh, W, S(1))
 
     def loss():
         return mint.matmul(r, w).sum() + mint.matmul(r, w).sum()
@@ -209,7 +196,7 @@ def test_new_data_of_a_parameter_is_seen(mesh):
     for factor in (1, 2, 4):
         value, (g,) = value_and_grad(loss, None, [r])()
         assert value.item() == 2 * factor * (X @ W).sum()
-        assert np.array_equal(_value(g), 2 * np.ones((2, 4), "float32") @ W.T)
+        assert np.array_equal(value_of(g), 2 * np.ones((2, 4), "float32") @ W.T)
         r += r
 
 
@@ -220,7 +207,7 @@ def test_an_exception_in_a_recording_leaves_nothing_behind(mesh):
         over.
     Expectation: the right value and gradients afterwards, with the usual number of collectives.
     """
-    x, r, w = _pending(mesh), _put(mesh, X, R), _put(mesh, W, S(1))
+    x, r, w = _pending(mesh), put(mesh, X, R), put(mesh, W, S(1))
 
     def loss(x, r, fail):
         total = (x.reduce_partial() ** 2).sum() + mint.matmul(r, w).sum().reduce_partial()
@@ -234,8 +221,8 @@ def test_an_exception_in_a_recording_leaves_nothing_behind(mesh):
         with record_collectives() as log:
             value, (gx, gr) = value_and_grad(loss, (0, 1))(x, r, False)
         assert value.item() == (SUM ** 2).sum() + (X @ W).sum() and _count(log, "backward") == ["all_reduce"]
-        assert np.array_equal(_value(gx), 2 * SUM) and np.array_equal(_value(gr), np.ones((2, 4), "float32") @ W.T)
-        assert np.array_equal(_value(x.reduce_partial()), SUM)
+        assert np.array_equal(value_of(gx), 2 * SUM) and np.array_equal(value_of(gr), np.ones((2, 4), "float32") @ W.T)
+        assert np.array_equal(value_of(x.reduce_partial()), SUM)
 
 
 def test_an_exception_of_a_refused_operation_leaves_nothing_behind(mesh):
@@ -249,7 +236,7 @@ def test_an_exception_of_a_refused_operation_leaves_nothing_behind(mesh):
         with pytest.raises(ValueError):
             value_and_grad(lambda x: (x.reduce_partial() + mint.nn.functional.gelu(x)).sum())(x)
         value, g = value_and_grad(lambda x: (x.reduce_partial() ** 2).sum())(x)
-        assert value.item() == (SUM ** 2).sum() and np.array_equal(_value(g), 2 * SUM)
+        assert value.item() == (SUM ** 2).sum() and np.array_equal(value_of(g), 2 * SUM)
 
 
 def test_conventions_have_forms_of_their_own(mesh):
@@ -258,7 +245,7 @@ def test_conventions_have_forms_of_their_own(mesh):
     Description: the same tensors differentiated and evaluated under one convention, then the other, and back.
     Expectation: each step has the gradients of its convention.
     """
-    x, r, w = _pending(mesh), _put(mesh, X, R), _put(mesh, W, S(1))
+    x, r, w = _pending(mesh), put(mesh, X, R), put(mesh, W, S(1))
     ones = np.ones((2, 4), "float32") @ W.T
 
     def loss(x, r):
@@ -268,7 +255,7 @@ def test_conventions_have_forms_of_their_own(mesh):
         with set_gradient_convention(convention):
             loss(x, r)
             _, (gx, gr) = value_and_grad(loss, (0, 1))(x, r)
-            assert np.array_equal(_value(gx), 2 * factor * SUM) and np.array_equal(_value(gr), factor * ones)
+            assert np.array_equal(value_of(gx), 2 * factor * SUM) and np.array_equal(value_of(gr), factor * ones)
             assert gr.placements == ((R,) if factor == 1 else (P(),))
 
 
@@ -286,7 +273,7 @@ def test_conventions_inside_one_recording_do_not_mix(mesh):
 
     with record_collectives() as log:
         _, g = value_and_grad(loss)(_pending(mesh))
-    assert _count(log, "forward") == ["all_reduce"] * 2 and np.array_equal(_value(g), np.full(3, 1.0 + 20.0))
+    assert _count(log, "forward") == ["all_reduce"] * 2 and np.array_equal(value_of(g), np.full(3, 1.0 + 20.0))
 
 
 def test_a_captured_tensor_is_used_in_many_recordings(mesh):
@@ -295,13 +282,13 @@ def test_a_captured_tensor_is_used_in_many_recordings(mesh):
     Description: a pending sum and a replica captured by closures of two functions, differentiated alternately.
     Expectation: gradients of the other argument are right in every recording.
     """
-    x, r = _pending(mesh), _put(mesh, X, R)
-    w = _put(mesh, W, S(1))
+    x, r = _pending(mesh), put(mesh, X, R)
+    w = put(mesh, W, S(1))
     for _ in range(3):
-        _, g = value_and_grad(lambda y: (x.reduce_partial() * y * y).sum())(_put(mesh, B, R))
-        assert np.array_equal(_value(g), 2 * SUM * B)
+        _, g = value_and_grad(lambda y: (x.reduce_partial() * y * y).sum())(put(mesh, B, R))
+        assert np.array_equal(value_of(g), 2 * SUM * B)
         _, g = value_and_grad(lambda w: (mint.matmul(r, w) + mint.matmul(r, w)).sum())(w)
-        assert np.array_equal(_value(g), 2 * X.T @ np.ones((2, 4), "float32")) and g.placements == (S(1),)
+        assert np.array_equal(value_of(g), 2 * X.T @ np.ones((2, 4), "float32")) and g.placements == (S(1),)
 
 
 def test_an_update_in_the_middle_of_a_function(mesh):
@@ -314,7 +301,7 @@ def test_an_update_in_the_middle_of_a_function(mesh):
     first = x.reduce_partial()
     x *= 2.0
     second = x.reduce_partial()
-    assert np.array_equal(_value(first), SUM) and np.array_equal(_value(second), 2 * SUM)
+    assert np.array_equal(value_of(first), SUM) and np.array_equal(value_of(second), 2 * SUM)
 
 
 def test_extremes_are_remembered_with_their_owners(mesh):
@@ -340,7 +327,7 @@ def test_one_real_rank_differentiates_the_same_tensors_again_and_again():
     """
     mesh = init_device_mesh("cpu", (1,), mesh_dim_names=("tp",), init_backend=False)
     x = DTensor.from_local(Tensor(SUM), mesh, [P()])
-    r, w = _put(mesh, X, R), Parameter(_put(mesh, W, S(1)), name="w")
+    r, w = put(mesh, X, R), Parameter(put(mesh, W, S(1)), name="w")
 
     def loss(x, r):
         return (x.reduce_partial() * x.reduce_partial()).sum() + (mint.matmul(r, w) + mint.matmul(r, w)).sum()
@@ -348,5 +335,5 @@ def test_one_real_rank_differentiates_the_same_tensors_again_and_again():
     ones = np.ones((2, 4), "float32")
     for _ in range(3):
         _, ((gx, gr), (gw,)) = value_and_grad(loss, (0, 1), [w])(x, r)
-        assert np.array_equal(_value(gx), 2 * SUM) and np.array_equal(_value(gr), 2 * ones @ W.T)
-        assert np.array_equal(_value(gw), 2 * X.T @ ones)
+        assert np.array_equal(value_of(gx), 2 * SUM) and np.array_equal(value_of(gr), 2 * ones @ W.T)
+        assert np.array_equal(value_of(gw), 2 * X.T @ ones)

@@ -17,26 +17,16 @@ import pytest
 from mindspore import Parameter, ParameterTuple, Tensor, mint
 
 from hyper_parallel import (
-    DTensor, Partial, Replicate, Shard, denote, distribute_tensor, init_device_mesh, parallelize_value_and_grad,
-    set_gradient_convention, simulate,
+    DTensor, Partial, Replicate, Shard, denote, init_device_mesh, parallelize_value_and_grad, set_gradient_convention,
 )
 from hyper_parallel.core.dtensor.layout_value import placements_to_value
 from tests.common.distributed_values import gradient_label
+from tests.common.tensors import put
 
 R, S, P = Replicate(), Shard, Partial
 CONVENTIONS = ("single_loss", "sum_of_ranks")
 X = np.array([[1, -2, 4], [0, 3, -5], [7, 1, 2], [-1, -4, 6]], "float32")
 Y = np.array([[2, 2, -1], [5, -3, 1], [0, 4, 4], [-6, 1, 3]], "float32")
-
-
-@pytest.fixture(name="mesh")
-def _mesh():
-    with simulate(2):
-        yield init_device_mesh("cpu", (2,), mesh_dim_names=("tp",))
-
-
-def _put(mesh, array, *placements):
-    return distribute_tensor(array, mesh, placements)
 
 
 def _of_parts(parts, parameter, convention):
@@ -48,7 +38,7 @@ def _of_parts(parts, parameter, convention):
 
 
 def _two(mesh, placements):
-    return [Parameter(_put(mesh, array, p), name=n) for array, p, n in zip((X, Y), placements, "wv")]
+    return [Parameter(put(mesh, array, p), name=n) for array, p, n in zip((X, Y), placements, "wv")]
 
 
 DATA = np.array([[1, -2, 4, 0], [3, 5, -1, 2]], "float32")
@@ -66,7 +56,7 @@ def test_plain_gradients_are_those_of_one_loss(mesh, first, second, convention):
     Expectation: plain parts per weight; through their labels the gradient of one device, under both conventions.
     """
     w, v = _two(mesh, (first[0], second[0]))
-    x, y = _put(mesh, DATA, first[1]), _put(mesh, DATA, second[1])
+    x, y = put(mesh, DATA, first[1]), put(mesh, DATA, second[1])
 
     def loss(x, y):
         return mint.matmul(x, w).sum().reduce_partial() + mint.matmul(y, v).sum().reduce_partial()
@@ -88,7 +78,7 @@ def test_several_outputs_are_seeded_as_asked(mesh, sens, factors, convention):
     Expectation: the first alone without sens; the weighted sum with it; all values come back.
     """
     w, _ = _two(mesh, (S(0), S(0)))
-    x = _put(mesh, Y, S(0))
+    x = put(mesh, Y, S(0))
     with set_gradient_convention(convention):
         (first, second), (g,) = parallelize_value_and_grad(
             lambda x: ((w * x).sum(), (w * w).sum().reduce_partial()), [w], sens)(x)
@@ -118,7 +108,7 @@ def test_one_real_rank_gives_the_frameworks_gradients():
     """
     mesh = init_device_mesh("cpu", (1,), init_backend=False)
     w, _ = _two(mesh, (S(0), R))
-    x = _put(mesh, Y, S(0))
+    x = put(mesh, Y, S(0))
     for weights in (w, [w], ParameterTuple([w])):
         value, gradients = parallelize_value_and_grad(lambda x, scale: (w * x).sum() * scale, weights)(x, scale=2.0)
         assert value.item() == 2 * (X * Y).sum() and len(gradients) == 1

@@ -21,27 +21,17 @@ import pytest
 from mindspore import Parameter, ParameterTuple, Tensor, mint, nn
 
 from hyper_parallel import (
-    DTensor, LayoutError, Partial, PartialError, Replicate, Shard, denote, distribute_tensor, init_device_mesh,
-    simulate, value_and_grad,
+    DTensor, LayoutError, Partial, PartialError, Replicate, Shard, distribute_tensor, init_device_mesh, value_and_grad,
 )
+from tests.common.tensors import value_of
 
 R, S, P = Replicate(), Shard, Partial
 W = np.arange(15.0, dtype="float32").reshape(5, 3) - 7
 X = np.random.default_rng(0).integers(-4, 5, (3, 2)).astype("float32")
 
 
-@pytest.fixture(name="mesh")
-def _mesh():
-    with simulate(2):
-        yield init_device_mesh("cpu", (2,), mesh_dim_names=("tp",))
-
-
 def _one_rank():
     return init_device_mesh("cpu", (1,), mesh_dim_names=("tp",), init_backend=False)
-
-
-def _value(x):
-    return denote(x.numpy_locals(), x.layout)
 
 
 def _parameter(mesh, placement=S(0), name="w", **options):
@@ -60,10 +50,10 @@ def test_a_parameter_keeps_its_layout(mesh, placement):
     assert isinstance(p, Parameter) and isinstance(p, DTensor) and type(p).__name__ == "ParameterDTensor"
     assert (p.name, p.requires_grad, p.shape, p.dtype, p.placements) == ("w", True, (5, 3), ms.float32, (placement,))
     assert p.local_shape == distribute_tensor(W, mesh, [placement]).local_shape and p.device_mesh is mesh
-    assert np.array_equal(_value(p), W) and p.layout.get_global_shape((0, 0)) == (5, 3)
+    assert np.array_equal(value_of(p), W) and p.layout.get_global_shape((0, 0)) == (5, 3)
     assert "name=w" in repr(p) and str(p.layout.value) in repr(p) and str(p) == repr(p)
     out = mint.mul(p, 2.0)
-    assert isinstance(out, DTensor) and not isinstance(out, Parameter) and np.array_equal(_value(out), 2 * W)
+    assert isinstance(out, DTensor) and not isinstance(out, Parameter) and np.array_equal(value_of(out), 2 * W)
     assert p.param_info.name == "w" and p.value() is p and {p: 1}[p] == 1
 
 
@@ -78,7 +68,7 @@ def test_names_and_flags_are_its_own(mesh):
     assert (a.name, a.requires_grad, b.name, b.requires_grad, b.layerwise_parallel) == ("a", False, "b", True, True)
     a.name, a.requires_grad = "c", True
     assert (a.name, a.requires_grad, b.name) == ("c", True, "b")
-    assert not isinstance(source, Parameter) and np.array_equal(_value(source), W)
+    assert not isinstance(source, Parameter) and np.array_equal(value_of(source), W)
 
 
 COPIES = {
@@ -99,9 +89,9 @@ def test_copies_are_parameters_that_share_nothing(mesh, name, placement):
     made = COPIES[name](p)
     assert isinstance(made, Parameter) and isinstance(made, DTensor) and made is not p
     assert (made.name, made.requires_grad, made.placements, made.shape) == ("w", False, (placement,), (5, 3))
-    assert np.array_equal(_value(made), W)
+    assert np.array_equal(value_of(made), W)
     made *= 0.0
-    assert np.array_equal(_value(made), 0 * W) and np.array_equal(_value(p), W)
+    assert np.array_equal(value_of(made), 0 * W) and np.array_equal(value_of(p), W)
 
 
 @pytest.mark.parametrize("init, want", [("zeros", 0.0), ("ones", 1.0)])
@@ -113,8 +103,8 @@ def test_a_clone_can_be_initialised(mesh, init, want):
     """
     p = _parameter(mesh)
     made = p.clone(init)
-    assert made.placements == (S(0),) and made.shape == (5, 3) and np.array_equal(_value(p), W)
-    assert np.array_equal(_value(made), np.full((5, 3), want))
+    assert made.placements == (S(0),) and made.shape == (5, 3) and np.array_equal(value_of(p), W)
+    assert np.array_equal(value_of(made), np.full((5, 3), want))
 
 
 def test_deepcopy_of_a_cell_keeps_its_parameters_distributed(mesh):
@@ -125,9 +115,9 @@ def test_deepcopy_of_a_cell_keeps_its_parameters_distributed(mesh):
     """
     net = _Net(mesh)
     twin = copy.deepcopy(net)
-    assert twin.w is not net.w and twin.w.placements == (S(0),) and np.array_equal(_value(twin.w), W)
+    assert twin.w is not net.w and twin.w.placements == (S(0),) and np.array_equal(value_of(twin.w), W)
     twin.w -= twin.w
-    assert np.array_equal(_value(net.w), W)
+    assert np.array_equal(value_of(net.w), W)
 
 
 # -- storing ---------------------------------------------------------------------------------------------------------
@@ -142,8 +132,8 @@ def test_a_dtensor_is_stored_with_its_layout(mesh, placement):
     """
     p = _parameter(mesh)
     p.set_data(distribute_tensor(3 * W, mesh, [placement]))
-    assert p.placements == (placement,) and np.array_equal(_value(p), 3 * W) and p.name == "w"
-    assert np.array_equal(_value(p + p), 6 * W)
+    assert p.placements == (placement,) and np.array_equal(value_of(p), 3 * W) and p.name == "w"
+    assert np.array_equal(value_of(p + p), 6 * W)
 
 
 def test_a_plain_part_is_stored_on_one_rank_and_refused_in_a_simulation(mesh):
@@ -156,7 +146,7 @@ def test_a_plain_part_is_stored_on_one_rank_and_refused_in_a_simulation(mesh):
     p = _parameter(mesh)
     with pytest.raises(LayoutError, match="distribute_tensor"):
         p.set_data(Tensor(W[:3]))
-    assert np.array_equal(_value(p), W)
+    assert np.array_equal(value_of(p), W)
 
 
 def test_set_data_on_a_real_rank():
@@ -167,7 +157,7 @@ def test_set_data_on_a_real_rank():
     """
     p = _parameter(_one_rank())
     p.set_data(Tensor(2 * W))
-    assert p.placements == (S(0),) and np.array_equal(_value(p), 2 * W) and np.array_equal(p.asnumpy(), 2 * W)
+    assert p.placements == (S(0),) and np.array_equal(value_of(p), 2 * W) and np.array_equal(p.asnumpy(), 2 * W)
     with pytest.raises(LayoutError, match="Got .2, 3.*distribute_tensor"):
         p.set_data(Tensor(W[:2]))
     p.set_data(distribute_tensor(W, _one_rank(), [R]))
@@ -183,19 +173,19 @@ def test_in_place_updates_reach_the_parameter(mesh):
     p, want = _parameter(mesh), W.copy()
     p -= distribute_tensor(W, mesh, [S(0)]) * 0.5
     want = want - W * 0.5
-    assert isinstance(p, Parameter) and np.array_equal(_value(p), want)
+    assert isinstance(p, Parameter) and np.array_equal(value_of(p), want)
     p.add_(distribute_tensor(W, mesh, [S(0)]))
     want = want + W
     p[:, 1] = 9.0
     want[:, 1] = 9
-    assert np.array_equal(_value(p), want)
+    assert np.array_equal(value_of(p), want)
     ms.ops.assign(p, distribute_tensor(W, mesh, [S(0)]))
-    assert np.array_equal(_value(p), W)
+    assert np.array_equal(value_of(p), W)
     p.copy_(distribute_tensor(2 * W, mesh, [S(0)]))
-    assert np.array_equal(_value(p), 2 * W) and p.name == "w" and p.placements == (S(0),)
+    assert np.array_equal(value_of(p), 2 * W) and p.name == "w" and p.placements == (S(0),)
     with pytest.raises(LayoutError):
         p.copy_(distribute_tensor(W, mesh, [R]))
-    assert np.array_equal(_value(p), 2 * W)
+    assert np.array_equal(value_of(p), 2 * W)
 
 
 def test_a_pending_parameter_is_not_read_silently(mesh):
@@ -207,7 +197,7 @@ def test_a_pending_parameter_is_not_read_silently(mesh):
     p = _parameter(mesh, P())
     with pytest.raises(PartialError, match="reduce_partial"):
         p.asnumpy()
-    assert np.array_equal(_value(p.reduce_partial()), W) and p.placements == (P(),)
+    assert np.array_equal(value_of(p.reduce_partial()), W) and p.placements == (P(),)
 
 
 # -- cells, gradients, checkpoints -----------------------------------------------------------------------------------
@@ -237,7 +227,7 @@ def test_a_cell_finds_its_parameters(mesh):
     net.w = Parameter(distribute_tensor(W, mesh, [S(1)]), name="w")
     assert net.w.placements == (S(1),) and net.parameters_dict()["w"] is net.w
     net.w = Parameter(distribute_tensor(2 * W, mesh, [S(0)]), name="w")
-    assert np.array_equal(_value(net(distribute_tensor(X, mesh, [R]))), 2 * W @ X + 1)
+    assert np.array_equal(value_of(net(distribute_tensor(X, mesh, [R]))), 2 * W @ X + 1)
 
 
 @pytest.mark.parametrize("form", ["one", "list", "tuple", "ParameterTuple", "trainable"])
@@ -254,9 +244,9 @@ def test_gradients_reach_parameters_in_every_form(mesh, form):
                "trainable": net.trainable_params()}[form]
     value, grads = value_and_grad(lambda x: net(x).sum(), None, weights)(x)
     grads = (grads,) if form == "one" else grads
-    assert value.item() == (W @ X + 1).sum() and np.array_equal(_value(net.w), W)
+    assert value.item() == (W @ X + 1).sum() and np.array_equal(value_of(net.w), W)
     for g, want in zip(grads, (np.ones((5, 2), "float32") @ X.T, np.full((5, 1), 2.0))):
-        assert g.placements == (S(0),) and np.array_equal(_value(g), want)
+        assert g.placements == (S(0),) and np.array_equal(value_of(g), want)
     assert len(grads) == (1 if form == "one" else 2)
 
 
@@ -286,7 +276,7 @@ def test_a_checkpoint_holds_the_part_and_loads_into_the_layout(tmp_path):
     assert sorted(loaded) == ["b", "w"] and np.array_equal(loaded["w"].asnumpy(), W)
     net.w -= net.w
     missing = ms.load_param_into_net(net, loaded)
-    assert missing == ([], []) and np.array_equal(_value(net.w), W)
+    assert missing == ([], []) and np.array_equal(value_of(net.w), W)
     assert isinstance(net.w, DTensor) and isinstance(net.w, Parameter) and net.w.placements == (S(0),)
     assert net.w.name == "w"
 
@@ -303,7 +293,7 @@ def test_a_checkpoint_in_a_simulation_holds_the_part_of_the_asked_rank(mesh, tmp
     assert np.array_equal(ms.load_checkpoint(path)["w"].asnumpy(), W[:3])
     with pytest.raises(LayoutError, match="simulation"):
         ms.load_param_into_net(net, ms.load_checkpoint(path))
-    assert np.array_equal(_value(net.w), W)
+    assert np.array_equal(value_of(net.w), W)
 
 
 def test_optimizers_of_the_framework_update_the_part():
@@ -317,4 +307,4 @@ def test_optimizers_of_the_framework_update_the_part():
     optimizer = nn.SGD(net.trainable_params(), learning_rate=0.5)
     _, grads = value_and_grad(lambda x: net(x).sum(), None, net.trainable_params())(x)
     optimizer(tuple(g.to_local() for g in grads))
-    assert np.array_equal(_value(net.w), W - 0.5 * np.ones((5, 2), "float32") @ X.T) and net.w.placements == (S(0),)
+    assert np.array_equal(value_of(net.w), W - 0.5 * np.ones((5, 2), "float32") @ X.T) and net.w.placements == (S(0),)

@@ -12,22 +12,11 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 """Sub-meshes, flattened, unflattened and concatenated meshes, as each rank sees them, and what is refused."""
-import numpy as np
 import pytest
 
 from hyper_parallel import MeshError, init_device_mesh, simulate
 from hyper_parallel.core.dtensor.device_mesh import DeviceMesh
-
-NAMES = ("dp", "cp", "tp")
-CUBE = np.arange(12).reshape(2, 3, 2)
-
-
-@pytest.fixture(name="cube")
-def _cube():
-    """A (2, 3, 2) mesh as rank 7 = (1, 0, 1) of 12 sees it."""
-    with simulate(12, rank=7):
-        yield DeviceMesh("npu", CUBE, mesh_dim_names=NAMES)
-
+from tests.common.tensors import CUBE, CUBE_NAMES
 
 @pytest.mark.parametrize("ranks, name, found", [
     ("dp", "dp", (1, 7)), ("cp", "cp", (7, 9, 11)), ("tp", "tp", (6, 7)),
@@ -53,7 +42,7 @@ def test_sub_meshes_of_several_axes_keep_their_order(cube):
     pair = cube["dp", "tp"]
     assert pair.mesh_shape == (2, 2) and pair.rank_list == (0, 1, 6, 7) and pair.get_coordinate() == (1, 1)
     assert cube["cp", "tp"].rank_list == (6, 7, 8, 9, 10, 11)
-    assert cube[NAMES] is cube and pair["tp"] == cube["tp"] and pair["tp"].root_mesh is cube
+    assert cube[CUBE_NAMES] is cube and pair["tp"] == cube["tp"] and pair["tp"].root_mesh is cube
 
 
 def test_every_rank_sees_its_own_sub_mesh():
@@ -107,7 +96,7 @@ def test_every_rank_sees_its_own_flattened_mesh():
     seen = []
     for rank in (0, 7):
         with simulate(8, rank=rank):
-            mesh = init_device_mesh("cpu", (2, 2, 2), mesh_dim_names=NAMES)
+            mesh = init_device_mesh("cpu", (2, 2, 2), mesh_dim_names=CUBE_NAMES)
             seen.append((mesh["dp", "cp"].flatten("outer").rank_list, mesh["outer"].rank_list))
     assert seen == [((0, 2, 4, 6),) * 2, ((1, 3, 5, 7),) * 2]
 

@@ -18,30 +18,16 @@ from mindspore import Tensor, mint
 
 from hyper_parallel import (
     DTensor, HyperParallelError, Layout, LayoutError, Partial, PartialError, Replicate, Shard, UnsupportedOpError,
-    denote, distribute_tensor, init_device_mesh, set_gradient_convention, simulate, value_and_grad,
+    init_device_mesh, set_gradient_convention, simulate, value_and_grad,
 )
 from hyper_parallel.core.shard._op_dispatch import dispatch_named
 from hyper_parallel.core.shard.ops.parallel_matmul import MatMulExtDistributedOp
 from hyper_parallel.core.shard.ops.parallel_ops import DistributedOp
+from tests.common.tensors import put, value_of
 
 R, S, P = Replicate(), Shard, Partial
 X = np.array([[1, -2], [4, 0], [3, -5]], "float32")
 pytestmark = pytest.mark.usefixtures("own_registry")
-
-
-@pytest.fixture(name="mesh")
-def _mesh():
-    with simulate(2):
-        yield init_device_mesh("cpu", (2,), mesh_dim_names=("tp",))
-
-
-def _put(mesh, array, *placements):
-    return distribute_tensor(array, mesh, placements)
-
-
-def _value(x):
-    assert isinstance(x, DTensor)
-    return denote(x.numpy_locals(), x.layout)
 
 
 class Older(DistributedOp):
@@ -88,11 +74,11 @@ def test_a_users_operation_runs_on_every_rank(mesh, kind, placement):
     Expectation: the local function on every part, wrapped in the inferred layout; exact gradient.
     """
     kind()
-    x = _put(mesh, X, placement)
+    x = put(mesh, X, placement)
     y = _call(lambda v: v * v * 3, x)
-    assert y.placements == (placement,) and y.shape == (3, 2) and np.array_equal(_value(y), 3 * X * X)
+    assert y.placements == (placement,) and y.shape == (3, 2) and np.array_equal(value_of(y), 3 * X * X)
     _, g = value_and_grad(lambda x: _call(lambda v: v * v * 3, x).sum())(x)
-    assert np.array_equal(_value(g), 6 * X) and g.placements == (placement,)
+    assert np.array_equal(value_of(g), 6 * X) and g.placements == (placement,)
 
 
 def test_what_the_older_form_is_asked(mesh):
@@ -103,9 +89,9 @@ def test_what_the_older_form_is_asked(mesh):
         but None.
     """
     op = Older()
-    x = _put(mesh, X, S(0))
+    x = put(mesh, X, S(0))
     y = _call(lambda a, none, k, b, flag=False: a * k + b, x, None, 2.0, x, flag=True)
-    assert np.array_equal(_value(y), 3 * X)
+    assert np.array_equal(value_of(y), 3 * X)
     layouts, extra = op.asked[0]
     assert [None if v is None else v.placements for v in layouts] == [(S(0),), None, None, (S(0),)]
     assert tuple(extra) == (2.0,) and layouts[0].tensor_shape == (3, 2) and layouts[0] is not x.layout
@@ -128,7 +114,7 @@ def test_what_three_phases_are_asked(mesh):
             seen.append((func.name, infer_result, cache_values))
 
     op = Recorded()
-    x = _put(mesh, X, S(0))
+    x = put(mesh, X, S(0))
     _call(lambda v, k: v * k, x, 2.0)
     assert [op.asked[0][0].placements, op.asked[0][1]] == [(S(0),), 2.0] and len(op.asked) == 1
     name, inferred, values = seen[0]
@@ -150,8 +136,8 @@ def test_what_preprocess_returns_is_what_runs(mesh):
             return (args[0].to_local(), args[1] * 10), {"plus": 1.0}, [args[0].layout, args[1]]
 
     Changed()
-    y = _call(lambda v, k, plus=0.0: v * k + plus, _put(mesh, X, S(0)), 2.0, "dropped")
-    assert np.array_equal(_value(y), 20 * X + 1)
+    y = _call(lambda v, k, plus=0.0: v * k + plus, put(mesh, X, S(0)), 2.0, "dropped")
+    assert np.array_equal(value_of(y), 20 * X + 1)
 
 
 @pytest.mark.parametrize("kind", [Older, ThreePhase])
@@ -170,7 +156,7 @@ def test_the_expanded_function_runs_in_place_of_the_framework_s(mesh, kind):
             return lambda v, k: func(v, k) * 7
 
     Expanded()
-    assert np.array_equal(_value(_call(lambda v, k: v + k, _put(mesh, X, S(1)), 1.0)), 7 * (X + 1))
+    assert np.array_equal(value_of(_call(lambda v, k: v + k, put(mesh, X, S(1)), 1.0)), 7 * (X + 1))
 
 
 @pytest.mark.parametrize("kind", [Older, ThreePhase])
@@ -196,8 +182,8 @@ def test_wrap_output_has_the_last_word(kind, ranks):
     Wrapped()
     with simulate(ranks):
         mesh = init_device_mesh("cpu", (ranks,))
-        mark, y = _call(lambda v: v * 2, _put(mesh, X, S(0)))
-        assert mark == "mine" and len(seen) == 1 and np.array_equal(_value(y), 2 * X)
+        mark, y = _call(lambda v: v * 2, put(mesh, X, S(0)))
+        assert mark == "mine" and len(seen) == 1 and np.array_equal(value_of(y), 2 * X)
 
 
 def test_wrap_output_can_be_called_on_the_base(mesh):
@@ -217,8 +203,8 @@ def test_wrap_output_can_be_called_on_the_base(mesh):
             return super().wrap_output(py_output, output_layouts)
 
     Counting()
-    y = _call(lambda v: v * 2, _put(mesh, X, S(0)))
-    assert Counting.count == 1 and y.placements == (S(0),) and np.array_equal(_value(y), 2 * X)
+    y = _call(lambda v: v * 2, put(mesh, X, S(0)))
+    assert Counting.count == 1 and y.placements == (S(0),) and np.array_equal(value_of(y), 2 * X)
 
 
 @pytest.mark.parametrize("kind", [Older, ThreePhase])
@@ -240,9 +226,9 @@ def test_several_outputs_take_one_layout_each(mesh, kind):
             return outputs if kind is Older else (outputs, None)
 
     Pair()
-    twice, total, plain = _call(lambda v: (v * 2, v.sum(0), 5), _put(mesh, X, S(0)))
-    assert np.array_equal(_value(twice), 2 * X) and total.placements == (P(),)
-    assert np.array_equal(_value(total), X.sum(0)) and plain == 5
+    twice, total, plain = _call(lambda v: (v * 2, v.sum(0), 5), put(mesh, X, S(0)))
+    assert np.array_equal(value_of(twice), 2 * X) and total.placements == (P(),)
+    assert np.array_equal(value_of(total), X.sum(0)) and plain == 5
 
 
 def test_a_number_of_layouts_that_does_not_fit_is_refused(mesh):
@@ -260,10 +246,10 @@ def test_a_number_of_layouts_that_does_not_fit_is_refused(mesh):
 
     Two()
     with pytest.raises(LayoutError, match="^Mine returned 1 outputs and 2 layouts"):
-        _call(lambda v: v, _put(mesh, X, S(0)))
+        _call(lambda v: v, put(mesh, X, S(0)))
     Older()
     with pytest.raises(LayoutError, match="^Mine returned 2 outputs and 1 layouts"):
-        _call(lambda v: (v, v), _put(mesh, X, S(0)))
+        _call(lambda v: (v, v), put(mesh, X, S(0)))
 
 
 class Fresh(Older):
@@ -289,15 +275,15 @@ def test_a_result_is_never_labelled_with_a_shape_that_its_parts_do_not_have(mesh
     """
     Fresh("tp", "None")
     even = np.concatenate([X, X[:1]])
-    assert _call(lambda v: v * 2, _put(mesh, even, S(0))).shape == (4, 2)
+    assert _call(lambda v: v * 2, put(mesh, even, S(0))).shape == (4, 2)
     refused = [(("tp", "None"), None), (("tp", "None"), (4, 2)), (("tp",), None), (("None", "None"), None),
                (("None", "None"), (3, 2))]
     for entries, shape in refused:
         Fresh(*entries, shape=shape)
         with pytest.raises(LayoutError):
-            _call(lambda v: v * 2, _put(mesh, X, S(0)))
+            _call(lambda v: v * 2, put(mesh, X, S(0)))
     Fresh("tp", "None", shape=(3, 2))
-    assert np.array_equal(_value(_call(lambda v: v * 2, _put(mesh, X, S(0)))), 2 * X)
+    assert np.array_equal(value_of(_call(lambda v: v * 2, put(mesh, X, S(0)))), 2 * X)
 
 
 @pytest.mark.parametrize("kind", [Older, ThreePhase])
@@ -309,12 +295,12 @@ def test_a_replica_next_to_a_shard_has_a_complete_gradient(mesh, kind, conventio
     Expectation: the replica's gradient, read through its label, is the sum over the parts.
     """
     kind()
-    x, w = _put(mesh, X, S(0)), _put(mesh, np.array([2.0, -3.0], "float32"), R)
+    x, w = put(mesh, X, S(0)), put(mesh, np.array([2.0, -3.0], "float32"), R)
     with set_gradient_convention(convention):
         _, (gx, gw) = value_and_grad(lambda x, w: _call(mint.mul, x, w).sum(), (0, 1))(x, w)
         seeds = 1 if convention == "single_loss" else 2
-        assert np.array_equal(_value(gx), seeds * np.broadcast_to([2.0, -3.0], (3, 2)))
-        assert np.array_equal(_value(gw), seeds * X.sum(0))
+        assert np.array_equal(value_of(gx), seeds * np.broadcast_to([2.0, -3.0], (3, 2)))
+        assert np.array_equal(value_of(gw), seeds * X.sum(0))
 
 
 def test_partial_inputs_are_refused_on_request(mesh):
@@ -333,8 +319,8 @@ def test_partial_inputs_are_refused_on_request(mesh):
 
     Careful()
     with pytest.raises(PartialError, match=r"^Mine: input 0 .*reduce_partial\(\)"):
-        _call(lambda v: v * v, _put(mesh, X, P()))
-    assert np.array_equal(_value(_call(lambda v: v * v, _put(mesh, X, R))), X * X)
+        _call(lambda v: v * v, put(mesh, X, P()))
+    assert np.array_equal(value_of(_call(lambda v: v * v, put(mesh, X, R))), X * X)
 
 
 def test_the_newest_registration_counts(mesh):
@@ -343,8 +329,8 @@ def test_the_newest_registration_counts(mesh):
     Description: an operation used, then registered anew under a built-in name and under its own.
     Expectation: calls after the registration follow the new rule, whatever was cached before.
     """
-    x, w = _put(mesh, X.T.copy(), R), _put(mesh, X, R)
-    assert np.array_equal(_value(mint.matmul(x, w)), X.T @ X)
+    x, w = put(mesh, X.T.copy(), R), put(mesh, X, R)
+    assert np.array_equal(value_of(mint.matmul(x, w)), X.T @ X)
 
     class Doubled(Older):
         """Twice the product."""
@@ -358,9 +344,9 @@ def test_the_newest_registration_counts(mesh):
             return Layout.from_device_mesh(layouts[0].mesh)("None", "None")
 
     Doubled("MatMulExt")
-    assert np.array_equal(_value(mint.matmul(x, w)), 2 * X.T @ X)
+    assert np.array_equal(value_of(mint.matmul(x, w)), 2 * X.T @ X)
     MatMulExtDistributedOp()
-    assert np.array_equal(_value(mint.matmul(x, w)), X.T @ X)
+    assert np.array_equal(value_of(mint.matmul(x, w)), X.T @ X)
 
 
 def test_a_subclass_of_a_built_in_class_may_override_the_rule(mesh):
@@ -378,12 +364,12 @@ def test_a_subclass_of_a_built_in_class_may_override_the_rule(mesh):
             return super().infer_layout(cache_values, *extra)
 
     Strict()
-    w = _put(mesh, X, R)
+    w = put(mesh, X, R)
     with pytest.raises(PartialError, match="^MatMulExt: input 0"):
-        mint.matmul(_put(mesh, X.T.copy(), P()), w)
+        mint.matmul(put(mesh, X.T.copy(), P()), w)
     for placements in ((S(0), R), (R, S(1)), (R, R)):
-        got = mint.matmul(_put(mesh, X.T.copy(), placements[0]), _put(mesh, X, placements[1]))
-        assert np.array_equal(_value(got), X.T @ X)
+        got = mint.matmul(put(mesh, X.T.copy(), placements[0]), put(mesh, X, placements[1]))
+        assert np.array_equal(value_of(got), X.T @ X)
 
 
 def test_the_base_class_says_what_is_missing(mesh):
@@ -395,9 +381,9 @@ def test_the_base_class_says_what_is_missing(mesh):
     """
     DistributedOp("Mine")
     with pytest.raises(NotImplementedError, match="infer_layout"):
-        _call(lambda v: v, _put(mesh, X, R))
+        _call(lambda v: v, put(mesh, X, R))
     with pytest.raises(UnsupportedOpError, match="^Unknown has no distributed rule.*DistributedOp.*custom_shard"):
-        _call(lambda v: v, _put(mesh, X, R), name="Unknown")
+        _call(lambda v: v, put(mesh, X, R), name="Unknown")
 
 
 def test_an_error_of_a_users_rule_leaves_dispatch_as_it_was(mesh):
@@ -407,14 +393,14 @@ def test_an_error_of_a_users_rule_leaves_dispatch_as_it_was(mesh):
     Expectation: the user's error; the next calls dispatch as usual.
     """
     Older()
-    x = _put(mesh, X, S(0))
+    x = put(mesh, X, S(0))
 
     def fails(_):
         raise KeyError("mine")
 
     with pytest.raises(KeyError, match="mine"):
         _call(fails, x)
-    assert x.shape == (3, 2) and isinstance(mint.add(x, x), DTensor) and np.array_equal(_value(mint.add(x, x)), 2 * X)
+    assert x.shape == (3, 2) and isinstance(mint.add(x, x), DTensor) and np.array_equal(value_of(mint.add(x, x)), 2 * X)
     with pytest.raises((HyperParallelError, StopIteration)):
         _call(lambda v: v, Tensor(X), Tensor(X))
-    assert np.array_equal(_value(mint.add(x, x)), 2 * X)
+    assert np.array_equal(value_of(mint.add(x, x)), 2 * X)

@@ -17,28 +17,14 @@ import pytest
 from mindspore import Tensor, mint
 
 from hyper_parallel import (
-    DTensor, LayoutError, MeshError, Partial, Replicate, Shard, custom_shard, denote, distribute_tensor,
-    init_device_mesh, record_collectives, set_gradient_convention, simulate, value_and_grad,
+    DTensor, LayoutError, MeshError, Partial, Replicate, Shard, custom_shard, init_device_mesh, record_collectives,
+    set_gradient_convention, simulate, value_and_grad,
 )
+from tests.common.tensors import put, value_of
 
 R, S, P = Replicate(), Shard, Partial
 X = np.array([[1, -2, 4, 0], [3, 5, -1, 2], [7, 0, -6, 1], [2, 2, -3, -4]], "float32")
 V = np.array([2, -3, 1, 5], "float32")
-
-
-@pytest.fixture(name="mesh")
-def _mesh():
-    with simulate(2):
-        yield init_device_mesh("cpu", (2,), mesh_dim_names=("tp",))
-
-
-def _put(mesh, array, *placements):
-    return distribute_tensor(array, mesh, placements)
-
-
-def _value(x):
-    assert isinstance(x, DTensor)
-    return denote(x.numpy_locals(), x.layout)
 
 
 # in placements, function of one tensor, out placements, value
@@ -60,9 +46,9 @@ def test_inputs_come_as_stated_and_outputs_are_labelled(mesh, inside, function, 
     Description: functions of one local tensor for inputs under every placement, redistributed to what is stated.
     Expectation: the value under the stated output placements; the input keeps its own.
     """
-    x = _put(mesh, X, source)
+    x = put(mesh, X, source)
     y = custom_shard(function, mesh, outside, (inside,))(x)
-    assert np.array_equal(_value(y), want) and y.shape == want.shape and x.placements == (source,)
+    assert np.array_equal(value_of(y), want) and y.shape == want.shape and x.placements == (source,)
     assert not isinstance(outside[0], (S, Partial)) or y.placements == tuple(outside)
 
 
@@ -77,8 +63,8 @@ def test_several_inputs_and_outputs(mesh):
         return a * b * factor + shift, (a * b).sum(0), 7
 
     made = custom_shard(function, mesh, ((S(0),), (P(),), None), ((S(0),), None, (R,)))
-    first, second, third = made(_put(mesh, X, S(1)), 3, _put(mesh, V, S(0)), shift=1.0)
-    assert np.array_equal(_value(first), 3 * X * V + 1) and np.array_equal(_value(second), (X * V).sum(0))
+    first, second, third = made(put(mesh, X, S(1)), 3, put(mesh, V, S(0)), shift=1.0)
+    assert np.array_equal(value_of(first), 3 * X * V + 1) and np.array_equal(value_of(second), (X * V).sum(0))
     assert third == 7
     assert first.placements == (S(0),) and second.placements == (P(),)
 
@@ -90,8 +76,8 @@ def test_a_tuple_of_one_output(mesh):
     Expectation: a tuple with one DTensor.
     """
     for kind in (tuple, list):
-        got = custom_shard(lambda v, kind=kind: kind([v * 2]), mesh, ((S(0),),), ((S(0),),))(_put(mesh, X, S(0)))
-        assert isinstance(got, tuple) and len(got) == 1 and np.array_equal(_value(got[0]), 2 * X)
+        got = custom_shard(lambda v, kind=kind: kind([v * 2]), mesh, ((S(0),),), ((S(0),),))(put(mesh, X, S(0)))
+        assert isinstance(got, tuple) and len(got) == 1 and np.array_equal(value_of(got[0]), 2 * X)
 
 
 def test_without_a_dtensor_the_function_runs_as_it_is(mesh):
@@ -111,9 +97,9 @@ def test_keyword_arguments_are_passed_untouched(mesh):
     Description: a DTensor as keyword argument; mixed with a local tensor inside.
     Expectation: it arrives as the DTensor that it is, and is not taken for a local part.
     """
-    x, seen = _put(mesh, X, S(0)), []
+    x, seen = put(mesh, X, S(0)), []
     made = custom_shard(lambda v, other=None: seen.append(other) or v, mesh, (S(0),), ((S(0),),))
-    assert np.array_equal(_value(made(x, other=x)), X) and all(v is x for v in seen) and len(seen) == 2
+    assert np.array_equal(value_of(made(x, other=x)), X) and all(v is x for v in seen) and len(seen) == 2
     with pytest.raises(LayoutError, match="plain tensor"):
         custom_shard(lambda v, other=None: mint.mul(v, other), mesh, (S(0),), ((S(0),),))(x, other=x)
 
@@ -127,8 +113,8 @@ def test_two_axes_and_the_operation_inside_is_local():
     with simulate(4):
         mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
         made = custom_shard(mint.matmul, mesh, (S(0), P()), ((S(0), S(1)), (R, S(0))))
-        y = made(_put(mesh, X, R, R), _put(mesh, X, R, R))
-        assert y.placements == (S(0), P()) and np.array_equal(_value(y), X @ X)
+        y = made(put(mesh, X, R, R), put(mesh, X, R, R))
+        assert y.placements == (S(0), P()) and np.array_equal(value_of(y), X @ X)
 
 
 def test_inputs_in_place_already_cost_nothing(mesh):
@@ -137,11 +123,11 @@ def test_inputs_in_place_already_cost_nothing(mesh):
     Description: inputs that have the stated placements, with and without redistribution; others without.
     Expectation: no collective; LayoutError that names the argument and both layouts.
     """
-    x = _put(mesh, X, S(0))
+    x = put(mesh, X, S(0))
     with record_collectives() as log:
         for redistribute in (True, False):
             y = custom_shard(lambda v: v * 2, mesh, (S(0),), ((S(0),),), redistribute_inputs=redistribute)(x)
-            assert np.array_equal(_value(y), 2 * X)
+            assert np.array_equal(value_of(y), 2 * X)
         with pytest.raises(LayoutError, match=r"argument 0 is \[S\(0\)\].*says \[S\(1\)\].*redistribute_inputs"):
             custom_shard(lambda v: v * 2, mesh, (S(1),), ((S(1),),), redistribute_inputs=False)(x)
     assert log == []
@@ -194,7 +180,7 @@ def test_placements_that_do_not_fit_are_refused(mesh, name):
     """
     call, error, text = REFUSED[name]
     with pytest.raises(error, match=text):
-        call(_put(mesh, X, R), mesh)
+        call(put(mesh, X, R), mesh)
 
 
 @pytest.mark.parametrize("convention", ["single_loss", "sum_of_ranks"])
@@ -208,10 +194,10 @@ def test_gradients_of_a_shard_and_of_a_replica(mesh, convention, source):
     """
     made = custom_shard(lambda a, b: a * b, mesh, (S(0),), ((S(0),), (R,)))
     with set_gradient_convention(convention):
-        _, (gx, gv) = value_and_grad(lambda x, v: made(x, v).sum(), (0, 1))(_put(mesh, X, source), _put(mesh, V, R))
+        _, (gx, gv) = value_and_grad(lambda x, v: made(x, v).sum(), (0, 1))(put(mesh, X, source), put(mesh, V, R))
     seeds = 1 if convention == "single_loss" else 2
-    assert np.array_equal(_value(gx), seeds * np.broadcast_to(V, X.shape))
-    assert np.array_equal(_value(gv), seeds * X.sum(0))
+    assert np.array_equal(value_of(gx), seeds * np.broadcast_to(V, X.shape))
+    assert np.array_equal(value_of(gv), seeds * X.sum(0))
 
 
 def test_gradients_through_a_pending_output(mesh):
@@ -222,9 +208,9 @@ def test_gradients_through_a_pending_output(mesh):
     """
     made = custom_shard(mint.matmul, mesh, (P(),), ((S(1),), (S(0),)))
     weight = np.arange(16.0, dtype="float32").reshape(4, 4) - 5
-    _, (gx, gw) = value_and_grad(lambda x, w: (made(x, w).reduce_partial() * _put(mesh, weight, R)).sum(),
-                                 (0, 1))(_put(mesh, X, S(1)), _put(mesh, X, S(0)))
-    assert np.array_equal(_value(gx), weight @ X.T) and np.array_equal(_value(gw), X.T @ weight)
+    _, (gx, gw) = value_and_grad(lambda x, w: (made(x, w).reduce_partial() * put(mesh, weight, R)).sum(),
+                                 (0, 1))(put(mesh, X, S(1)), put(mesh, X, S(0)))
+    assert np.array_equal(value_of(gx), weight @ X.T) and np.array_equal(value_of(gw), X.T @ weight)
 
 
 def test_an_error_inside_leaves_dispatch_as_it_was(mesh):
@@ -236,7 +222,7 @@ def test_an_error_inside_leaves_dispatch_as_it_was(mesh):
     def fails(_):
         raise KeyError("mine")
 
-    x = _put(mesh, X, S(0))
+    x = put(mesh, X, S(0))
     with pytest.raises(KeyError, match="mine"):
         custom_shard(fails, mesh, (R,), ((S(0),),))(x)
-    assert np.array_equal(_value(x + x), 2 * X)
+    assert np.array_equal(value_of(x + x), 2 * X)

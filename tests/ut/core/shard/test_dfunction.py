@@ -18,30 +18,15 @@ import pytest
 from mindspore import Tensor
 
 from hyper_parallel import (
-    DFunction, DTensor, LayoutError, Partial, PartialError, Replicate, Shard, SkipDTensorDispatch,
-    UnsupportedOpError, denote, distribute_tensor, implicit_redistribution, init_device_mesh,
-    set_gradient_convention, simulate, value_and_grad,
+    DFunction, DTensor, LayoutError, Partial, PartialError, Replicate, Shard, SkipDTensorDispatch, UnsupportedOpError,
+    implicit_redistribution, set_gradient_convention, value_and_grad,
 )
 from hyper_parallel.core.shard.ops.parallel_ops import DistributedOp
+from tests.common.tensors import put, value_of
 
 R, S, P = Replicate(), Shard, Partial
 X = np.array([[1, -2, 4], [3, 5, -1], [7, 0, -6]], "float32")
 pytestmark = pytest.mark.usefixtures("own_registry")
-
-
-@pytest.fixture(name="mesh")
-def _mesh():
-    with simulate(2):
-        yield init_device_mesh("cpu", (2,), mesh_dim_names=("tp",))
-
-
-def _put(mesh, array, *placements):
-    return distribute_tensor(array, mesh, placements)
-
-
-def _value(x):
-    assert isinstance(x, DTensor)
-    return denote(x.numpy_locals(), x.layout)
 
 
 class Same(DistributedOp):
@@ -111,11 +96,11 @@ def test_a_named_function_runs_on_local_parts(mesh, placement):
     Expectation: value, layout, and the gradient that its backward says.
     """
     Same("Cubed")
-    x = _put(mesh, X, placement)
+    x = put(mesh, X, placement)
     y = Cubed.apply(x, 2.0)
-    assert y.placements == (placement,) and np.array_equal(_value(y), 2 * X ** 3)
+    assert y.placements == (placement,) and np.array_equal(value_of(y), 2 * X ** 3)
     _, g = value_and_grad(lambda x: Cubed.apply(x, 2.0).sum())(x)
-    assert g.placements == (placement,) and np.array_equal(_value(g), 60 * X * X)
+    assert g.placements == (placement,) and np.array_equal(value_of(g), 60 * X * X)
 
 
 def test_a_name_is_not_needed_for_plain_tensors(mesh):
@@ -137,7 +122,7 @@ def test_a_dtensor_without_a_name_is_refused(mesh):
     Description: a DTensor as argument, first or later.
     Expectation: ValueError that names the class and says what to set.
     """
-    for args in ((_put(mesh, X, S(0)),), (1.0, _put(mesh, X, S(0)))):
+    for args in ((put(mesh, X, S(0)),), (1.0, put(mesh, X, S(0)))):
         with pytest.raises(ValueError, match="^Unnamed got a DTensor.*_op_name"):
             Unnamed.apply(*args)
 
@@ -149,7 +134,7 @@ def test_a_name_without_a_rule_is_refused(mesh):
     Expectation: UnsupportedOpError that names the operation and how to register it.
     """
     with pytest.raises(UnsupportedOpError, match="^Cubed has no distributed rule"):
-        Cubed.apply(_put(mesh, X, S(0)), 2.0)
+        Cubed.apply(put(mesh, X, S(0)), 2.0)
 
 
 @pytest.mark.parametrize("convention", ["single_loss", "sum_of_ranks"])
@@ -161,15 +146,15 @@ def test_a_built_in_rule_brings_its_conversions(mesh, pair, convention):
         conventions.
     Expectation: the value; gradients of both through their labels.
     """
-    x, y = _put(mesh, X, pair[0]), _put(mesh, 2 * X, pair[1])
+    x, y = put(mesh, X, pair[0]), put(mesh, 2 * X, pair[1])
     out = Added.apply(x, y)
-    assert np.array_equal(_value(out), 3 * X)
-    weight = _put(mesh, X, R)
+    assert np.array_equal(value_of(out), 3 * X)
+    weight = put(mesh, X, R)
     with set_gradient_convention(convention):
         _, gradients = value_and_grad(lambda x, y: (Added.apply(x, y).redistribute(mesh, [R]) * weight).sum(),
                                       (0, 1))(x, y)
     for g in gradients:
-        assert np.array_equal(_value(g), X * (1 if convention == "single_loss" else 2))
+        assert np.array_equal(value_of(g), X * (1 if convention == "single_loss" else 2))
 
 
 def test_a_rule_refuses_and_redistributes_as_for_the_framework_s_calls(mesh):
@@ -178,16 +163,16 @@ def test_a_rule_refuses_and_redistributes_as_for_the_framework_s_calls(mesh):
     Description: a shard and a replica: refused; inside implicit_redistribution; inside SkipDTensorDispatch.
     Expectation: LayoutError; the right value; a plain local result.
     """
-    x, y = _put(mesh, X, S(0)), _put(mesh, X, R)
+    x, y = put(mesh, X, S(0)), put(mesh, X, R)
     with pytest.raises(LayoutError, match="^AddExt has no sound rule"):
         Added.apply(x, y)
     with implicit_redistribution():
-        assert np.array_equal(_value(Added.apply(x, y)), 2 * X)
+        assert np.array_equal(value_of(Added.apply(x, y)), 2 * X)
     with SkipDTensorDispatch():
         assert not isinstance(Added.apply(y, y), DTensor)
     Same("Cubed")
     with pytest.raises(PartialError, match="^Cubed: input 0"):
-        Cubed.apply(_put(mesh, X, P()), 1.0)
+        Cubed.apply(put(mesh, X, P()), 1.0)
 
 
 def test_several_outputs(mesh):
@@ -219,12 +204,12 @@ def test_several_outputs(mesh):
             return once + twice * 2
 
     Both("Pair")
-    x = _put(mesh, X, S(0))
+    x = put(mesh, X, S(0))
     once, twice = Pair.apply(x)
-    assert np.array_equal(_value(once), X) and np.array_equal(_value(twice), 2 * X)
+    assert np.array_equal(value_of(once), X) and np.array_equal(value_of(twice), 2 * X)
 
     def loss(x):
         once, twice = Pair.apply(x)
         return once.sum() + twice.sum() * 10.0
 
-    assert np.array_equal(_value(value_and_grad(loss)(x)[1]), np.full_like(X, 21))
+    assert np.array_equal(value_of(value_and_grad(loss)(x)[1]), np.full_like(X, 21))

@@ -20,9 +20,10 @@ import pytest
 from mindspore import Tensor, mint
 
 from hyper_parallel import (
-    DTensor, HyperParallelError, Partial, Replicate, Shard, denote, distribute_tensor, init_device_mesh, simulate,
+    DTensor, HyperParallelError, Partial, Replicate, Shard, distribute_tensor, init_device_mesh, simulate,
     value_and_grad,
 )
+from tests.common.tensors import value_of
 
 F = mint.nn.functional
 RNG = np.random.default_rng(11)
@@ -219,10 +220,6 @@ def _close(got, want) -> bool:
     return got.shape == want.shape and np.allclose(got, want, rtol=1e-5, atol=1e-5, equal_nan=True)
 
 
-def _value(tensor):
-    return denote(tensor.numpy_locals(), tensor.layout)
-
-
 def _outputs(result) -> tuple:
     return result if isinstance(result, (tuple, list)) else (result,)
 
@@ -243,7 +240,7 @@ def _gradients(mesh, function, operands):
         return total
 
     _, grads = value_and_grad(loss, grad_position=tuple(range(len(where))))(*[operands[i] for i in where])
-    return [_value(g) for g in _outputs(grads)]
+    return [value_of(g) for g in _outputs(grads)]
 
 
 def _differentiable(function, operands) -> bool:
@@ -263,7 +260,7 @@ def test_value_and_gradients_are_those_of_one_device_under_every_layout(name, ra
     with simulate(ranks):
         mesh = init_device_mesh("cpu", (ranks,), mesh_dim_names=("tp",))
         whole = [distribute_tensor(a, mesh, [Replicate()]) for a in arrays]
-        want = [_value(o) for o in _outputs(function(*whole))]
+        want = [value_of(o) for o in _outputs(function(*whole))]
         if truth is not None:
             assert all(_close(w, t) for w, t in zip(want, _outputs(truth(*arrays)), strict=True))
         moving = _differentiable(function, whole)
@@ -277,7 +274,7 @@ def test_value_and_gradients_are_those_of_one_device_under_every_layout(name, ra
                 continue
             ran += 1
             for out, right in zip(outs, want, strict=True):
-                assert out.shape == right.shape and _close(_value(out), right), (placements, out.placements)
+                assert out.shape == right.shape and _close(value_of(out), right), (placements, out.placements)
             if moving:
                 found = _gradients(mesh, function, operands)
                 assert all(map(_close, found, gradients)), (placements, found, gradients)

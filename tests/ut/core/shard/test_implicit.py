@@ -21,15 +21,16 @@ import pytest
 from mindspore import Tensor, mint, ops
 
 from hyper_parallel import (
-    DTensor, LayoutError, MeshError, Partial, PartialError, Replicate, Shard, UnsupportedOpError, denote,
-    distribute_tensor, implicit_redistribution, implicit_replication, init_device_mesh, record_collectives,
-    set_gradient_convention, simulate, value_and_grad,
+    DTensor, LayoutError, MeshError, Partial, PartialError, Replicate, Shard, UnsupportedOpError,
+    implicit_redistribution, implicit_replication, init_device_mesh, record_collectives, set_gradient_convention,
+    simulate, value_and_grad,
 )
 from hyper_parallel.core.dtensor.layout_value import placements_to_value
 from hyper_parallel.core.dtensor.placement_types import StridedShard
 from hyper_parallel.core.dtensor.planner import cost, plan
 from hyper_parallel.core.shard._op_dispatch import dispatch_named
 from tests.common.distributed_values import realise
+from tests.common.tensors import put, value_of
 from tests.ut.core.shard.matmul_rows import FORMS, choices, placement
 
 R, S, P = Replicate(), Shard, Partial
@@ -38,25 +39,10 @@ A = np.random.default_rng(0).integers(-5, 6, (4, 4)).astype("float32")
 B = np.random.default_rng(1).integers(-5, 6, (4, 4)).astype("float32")
 
 
-@pytest.fixture(name="mesh")
-def _mesh():
-    with simulate(2):
-        yield init_device_mesh("cpu", (2,), mesh_dim_names=("tp",))
-
-
 @pytest.fixture(name="records")
 def _records(caplog):
     with caplog.at_level(logging.INFO, logger=LOGGER):
         yield lambda: [r.getMessage() for r in caplog.records if r.name == LOGGER]
-
-
-def _put(mesh, array, *placements):
-    return distribute_tensor(array, mesh, placements)
-
-
-def _value(x):
-    assert isinstance(x, DTensor)
-    return denote(x.numpy_locals(), x.layout)
 
 
 def _softmax(v):
@@ -102,7 +88,7 @@ def test_a_refused_call_gives_the_right_value_and_is_logged(mesh, records, name)
         operand and both layouts; the operands keep their own layouts.
     """
     first, second, call, numpy = REFUSED[name]
-    a, b = _put(mesh, A, first), _put(mesh, B, second)
+    a, b = put(mesh, A, first), put(mesh, B, second)
     with pytest.raises(LayoutError):
         call(a, b)
     assert records() == []
@@ -110,10 +96,10 @@ def test_a_refused_call_gives_the_right_value_and_is_logged(mesh, records, name)
         got = call(a, b)
     want = numpy(A, B)
     assert got.shape == want.shape
-    np.testing.assert_allclose(_value(got), want, rtol=4e-6 if name.startswith("softmax") else 2e-7)
+    np.testing.assert_allclose(value_of(got), want, rtol=4e-6 if name.startswith("softmax") else 2e-7)
     assert records() and all("redistributed from [" in r and "operand" in r for r in records())
-    assert a.placements == (first,) and b.placements == (second,) and np.array_equal(_value(a), A)
-    assert np.array_equal(_value(b), B)
+    assert a.placements == (first,) and b.placements == (second,) and np.array_equal(value_of(a), A)
+    assert np.array_equal(value_of(b), B)
     with pytest.raises(LayoutError):
         call(a, b)
 
@@ -139,7 +125,7 @@ def test_every_refused_row_of_the_matmul_table_becomes_exact(name):
                 value, locals_ = known[p]
                 values.append(value)
                 tensors.append(DTensor.from_local([Tensor(v) for v in locals_], mesh, (placement(p),), shape=s))
-            assert np.array_equal(_value(form.call(*tensors)), form.numpy(*values)), row
+            assert np.array_equal(value_of(form.call(*tensors)), form.numpy(*values)), row
 
 
 def test_the_cheapest_sound_operands_are_taken(mesh, records):
@@ -163,7 +149,7 @@ def test_the_cheapest_sound_operands_are_taken(mesh, records):
                     and "P" not in ((a,) if row[0] != "P" else ()) + ((b,) if row[1] != "P" else ()))
         before = len(records())
         with implicit_redistribution():
-            mint.matmul(*(_put(mesh, np.ones(s, "float32"), placement(p)) for p, s in zip(row, shapes)))
+            mint.matmul(*(put(mesh, np.ones(s, "float32"), placement(p)) for p, s in zip(row, shapes)))
         paid = sum(_logged_price(mesh, line, shapes) for line in records()[before:])
         assert paid == least, (row, records()[before:])
 
@@ -183,9 +169,9 @@ def test_nothing_moves_when_the_rule_accepts(mesh, records):
     Expectation: no log line, no collective, the result pending as always.
     """
     with implicit_redistribution(), record_collectives() as log:
-        out = mint.matmul(_put(mesh, A, S(1)), _put(mesh, B, S(0)))
+        out = mint.matmul(put(mesh, A, S(1)), put(mesh, B, S(0)))
         out = mint.add(out, out) * 2.0
-    assert records() == [] and log == [] and out.placements == (P(),) and np.array_equal(_value(out), 4 * A @ B)
+    assert records() == [] and log == [] and out.placements == (P(),) and np.array_equal(value_of(out), 4 * A @ B)
 
 
 @pytest.mark.parametrize("convention", ["single_loss", "sum_of_ranks"])
@@ -200,21 +186,21 @@ def test_gradients_go_through_the_moves(mesh, first, second, convention):
         locals_ = [Tensor(B), Tensor(np.minimum(B, -B) - 1)]
         b = DTensor.from_local(locals_, mesh, [second])
     else:
-        b = _put(mesh, B, second)
-    a, weight = _put(mesh, A, first), _put(mesh, A + B, R)
+        b = put(mesh, B, second)
+    a, weight = put(mesh, A, first), put(mesh, A + B, R)
 
     def loss(a, b):
         with implicit_redistribution():
             return (mint.matmul(a, b) * weight).sum()
 
     seeds = 1 if convention == "single_loss" else 2
-    value_b = _value(b)
+    value_b = value_of(b)
     with set_gradient_convention(convention):
         for _ in range(2):
             value, (ga, gb) = value_and_grad(loss, (0, 1))(a, b)
             assert value.item() == (A @ value_b * (A + B)).sum()
-            assert np.array_equal(_value(ga), seeds * (A + B) @ value_b.T)
-            assert np.array_equal(_value(gb), seeds * A.T @ (A + B))
+            assert np.array_equal(value_of(ga), seeds * (A + B) @ value_b.T)
+            assert np.array_equal(value_of(gb), seeds * A.T @ (A + B))
 
 
 def test_two_axes_and_orders_of_cuts(records):
@@ -226,12 +212,12 @@ def test_two_axes_and_orders_of_cuts(records):
     """
     with simulate(4), implicit_redistribution():
         mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
-        out = mint.matmul(_put(mesh, A, S(0), S(1)), _put(mesh, B, R, R))
-        assert out.placements[0] == S(0) and np.array_equal(_value(out), A @ B) and len(records()) == 1
-        one, two = _put(mesh, A, S(0), S(0)), _put(mesh, B, StridedShard(0, 2), S(0))
-        assert np.array_equal(_value(mint.add(one, two)), A + B) and len(records()) == 2
-        assert np.array_equal(_value(mint.matmul(_put(mesh, A, S(1), S(1)), two)), A @ B)
-        assert np.array_equal(_value(_put(mesh, A, S(0), S(1)).reshape((16,))), A.reshape(16))
+        out = mint.matmul(put(mesh, A, S(0), S(1)), put(mesh, B, R, R))
+        assert out.placements[0] == S(0) and np.array_equal(value_of(out), A @ B) and len(records()) == 1
+        one, two = put(mesh, A, S(0), S(0)), put(mesh, B, StridedShard(0, 2), S(0))
+        assert np.array_equal(value_of(mint.add(one, two)), A + B) and len(records()) == 2
+        assert np.array_equal(value_of(mint.matmul(put(mesh, A, S(1), S(1)), two)), A @ B)
+        assert np.array_equal(value_of(put(mesh, A, S(0), S(1)).reshape((16,))), A.reshape(16))
 
 
 # -- in-place targets ------------------------------------------------------------------------------------------------
@@ -261,11 +247,11 @@ def test_the_other_operand_moves_to_the_target(mesh, name):
     Expectation: the target itself has the new value under its own layout; the operand keeps its layout.
     """
     target_placement, other_placement, call, want = MOVED[name]
-    target, other = _put(mesh, A, target_placement), _put(mesh, B, other_placement)
+    target, other = put(mesh, A, target_placement), put(mesh, B, other_placement)
     with implicit_redistribution():
         result = call(target, other)
-    assert result is target and target.placements == (target_placement,) and np.array_equal(_value(target), want)
-    assert other.placements == (other_placement,) and np.array_equal(_value(other), B)
+    assert result is target and target.placements == (target_placement,) and np.array_equal(value_of(target), want)
+    assert other.placements == (other_placement,) and np.array_equal(value_of(other), B)
 
 
 STAYS = {
@@ -285,10 +271,10 @@ def test_a_target_that_cannot_stay_is_refused(mesh, records, name):
     Expectation: an error; the target has its old value and layout, and nothing was moved.
     """
     target_placement, call = STAYS[name]
-    target = _put(mesh, A, target_placement)
+    target = put(mesh, A, target_placement)
     with implicit_redistribution(), pytest.raises((LayoutError, UnsupportedOpError)):
         call(target)
-    assert target.placements == (target_placement,) and np.array_equal(_value(target), A) and records() == []
+    assert target.placements == (target_placement,) and np.array_equal(value_of(target), A) and records() == []
 
 
 # -- the context -----------------------------------------------------------------------------------------------------
@@ -300,11 +286,11 @@ def test_the_context_nests_and_ends_with_an_exception(mesh):
     Description: nested blocks, an exception inside the inner one, another thread.
     Expectation: in force until the outermost block ends; never in other threads.
     """
-    a, b = _put(mesh, A, S(0)), _put(mesh, B, R)
+    a, b = put(mesh, A, S(0)), put(mesh, B, R)
     with implicit_redistribution():
         with pytest.raises(KeyError), implicit_redistribution():
             raise KeyError
-        assert np.array_equal(_value(a + b), A + B)
+        assert np.array_equal(value_of(a + b), A + B)
         seen = []
         thread = threading.Thread(target=lambda: seen.append(_refuses(lambda: mint.add(a, b))))
         thread.start()
@@ -326,11 +312,11 @@ WRONG = {
     "sizes": (lambda a, m: mint.matmul(a[:, :3], a), LayoutError, "contracted"),
     "dim": (lambda a, m: mint.sum(a, 5), LayoutError, "dim"),
     "plain tensor": (lambda a, m: a + Tensor(A), LayoutError, "plain tensor"),
-    "mesh": (lambda a, m: mint.add(a, _put(init_device_mesh("cpu", (2,), mesh_dim_names=("dp",)), A, R)), MeshError,
+    "mesh": (lambda a, m: mint.add(a, put(init_device_mesh("cpu", (2,), mesh_dim_names=("dp",)), A, R)), MeshError,
              "mesh"),
     "no rule": (lambda a, m: dispatch_named("NoSuchOp", lambda v: v, a), UnsupportedOpError, "NoSuchOp"),
     "item of a shard": (lambda a, m: a.item(), LayoutError, "full_tensor"),
-    "pending read": (lambda a, m: _put(m, A, P()).to_local(), PartialError, "reduce_partial"),
+    "pending read": (lambda a, m: put(m, A, P()).to_local(), PartialError, "reduce_partial"),
 }
 
 
@@ -344,7 +330,7 @@ def test_what_no_move_can_mend_stays_refused(mesh, name):
     """
     call, error, text = WRONG[name]
     with implicit_redistribution(), pytest.raises(error, match=text):
-        call(_put(mesh, A, S(0)), mesh)
+        call(put(mesh, A, S(0)), mesh)
 
 
 def test_plain_replicas_and_moves_go_together(mesh):
@@ -354,5 +340,5 @@ def test_plain_replicas_and_moves_go_together(mesh):
     Expectation: the plain tensor is taken for a replica, and a sound combination is found.
     """
     with implicit_replication(), implicit_redistribution():
-        assert np.array_equal(_value(_put(mesh, A, S(0)) + Tensor(B)), A + B)
-        assert np.array_equal(_value(_put(mesh, A, P()) * Tensor(B)), A * B)
+        assert np.array_equal(value_of(put(mesh, A, S(0)) + Tensor(B)), A + B)
+        assert np.array_equal(value_of(put(mesh, A, P()) * Tensor(B)), A * B)

@@ -24,15 +24,12 @@ from hyper_parallel import (
 )
 from hyper_parallel.core.dtensor.placement_types import StridedShard
 from hyper_parallel.core.shard._op_dispatch import dispatch_named
+from tests.common.tensors import put
 
 R, S, P = Replicate(), Shard, Partial
 A = np.arange(16.0, dtype="float32").reshape(4, 4) - 5
 B = np.random.default_rng(1).integers(-4, 5, (4, 4)).astype("float32")
 LINEAR = mint.nn.functional.linear
-
-
-def _put(mesh, array, *placements):
-    return distribute_tensor(array, mesh, placements)
 
 
 def _value(x):
@@ -96,9 +93,9 @@ KINDS = {
         ("operand 0 S(1)", "Dimension 1 of operand 0 must be whole", GATHER),
         lambda m, a, b: mint.cumsum(_on(m, a, R), 1), A.cumsum(1)),
     "a broadcast dim": (
-        (R, S(0)), lambda m, a, b: a + _put(m, B[:1], S(0)), LayoutError,
+        (R, S(0)), lambda m, a, b: a + put(m, B[:1], S(0)), LayoutError,
         ("AddExt", "operand 0 R, operand 1 S(0)", "Dimension 0 of operand 1 must be whole", GATHER),
-        lambda m, a, b: a + _on(m, _put(m, B[:1], S(0)), R), A + B[:1]),
+        lambda m, a, b: a + _on(m, put(m, B[:1], S(0)), R), A + B[:1]),
     "an index into a cut dim": (
         (S(0), R), lambda m, a, b: a[2], LayoutError, ("GetItem", "operand 0 S(0)", GATHER),
         lambda m, a, b: _on(m, a, R)[2], A[2]),
@@ -160,12 +157,6 @@ KINDS = {
 }
 
 
-@pytest.fixture(name="mesh")
-def _mesh():
-    with simulate(2):
-        yield init_device_mesh("cpu", (2,), mesh_dim_names=("tp",))
-
-
 @pytest.mark.parametrize("name", list(KINDS))
 def test_a_refusal_says_what_was_found_and_what_mends_it(name):
     """
@@ -179,7 +170,7 @@ def test_a_refusal_says_what_was_found_and_what_mends_it(name):
     for rank in range(2):
         with simulate(2, rank=rank):
             mesh = init_device_mesh("cpu", (2,), mesh_dim_names=("tp",))
-            a, b = (_put(mesh, array, p) for array, p in zip((A, B), placements))
+            a, b = (put(mesh, array, p) for array, p in zip((A, B), placements))
             with record_collectives() as log, pytest.raises(error) as caught:
                 call(mesh, a, b)
             assert log == [] and caught.type is error
@@ -198,7 +189,7 @@ def test_the_call_that_a_refusal_names_mends_it(mesh, name):
     Expectation: it runs, and gives the value of one device.
     """
     placements, _, _, _, mended, want = KINDS[name]
-    a, b = (_put(mesh, array, p) for array, p in zip((A, B), placements))
+    a, b = (put(mesh, array, p) for array, p in zip((A, B), placements))
     assert np.array_equal(_value(mended(mesh, a, b)), want)
 
 
@@ -209,7 +200,7 @@ def test_an_opted_in_plain_tensor_mends_it_too(mesh):
     Expectation: the value.
     """
     with implicit_replication():
-        assert np.array_equal(_value(_put(mesh, A, R) + Tensor(B)), A + B)
+        assert np.array_equal(_value(put(mesh, A, R) + Tensor(B)), A + B)
 
 
 # -- several meshes and axes -----------------------------------------------------------------------------------------
@@ -221,33 +212,33 @@ def _grid():
 
 def _other(*shape, names, ranks=None):
     """The whole value, replicated over another mesh."""
-    return _put(init_device_mesh("cpu", shape, mesh_dim_names=names, rank_list=ranks), A, *[R] * len(shape))
+    return put(init_device_mesh("cpu", shape, mesh_dim_names=names, rank_list=ranks), A, *[R] * len(shape))
 
 
 ON_FOUR = {
-    "foreign mesh": (lambda m: _put(m, A, R, R) + _other(4, names=("world",)), MeshError,
+    "foreign mesh": (lambda m: put(m, A, R, R) + _other(4, names=("world",)), MeshError,
                      ("AddExt", "('dp', 'tp')", "('world',)", "full_tensor()",
                       "distribute_tensor(data, mesh, placements)")),
-    "foreign names": (lambda m: mint.matmul(_put(m, A, R, R), _other(2, 2, names=("dp", "pp"))), MeshError,
+    "foreign names": (lambda m: mint.matmul(put(m, A, R, R), _other(2, 2, names=("dp", "pp"))), MeshError,
                       ("MatMulExt", "('dp', 'tp')", "('dp', 'pp')")),
-    "permuted ranks": (lambda m: _put(m, A, R, R) * _other(2, 2, names=("dp", "tp"), ranks=(0, 2, 1, 3)), MeshError,
+    "permuted ranks": (lambda m: put(m, A, R, R) * _other(2, 2, names=("dp", "tp"), ranks=(0, 2, 1, 3)), MeshError,
                        ("Mul", "[[0, 1], [2, 3]]", "[[0, 2], [1, 3]]")),
-    "sub-mesh": (lambda m: _put(m, A, R, R) + _put(m["tp"], A, R), MeshError, ("AddExt", "('tp',)")),
-    "redistribution to another mesh": (lambda m: _put(m, A, R, R).redistribute(m["tp"], [R]), MeshError,
+    "sub-mesh": (lambda m: put(m, A, R, R) + put(m["tp"], A, R), MeshError, ("AddExt", "('tp',)")),
+    "redistribution to another mesh": (lambda m: put(m, A, R, R).redistribute(m["tp"], [R]), MeshError,
                                        ("full_tensor()", "distribute_tensor(")),
-    "two orders of cuts": (lambda m: _put(m, A, S(0), S(0)) + _put(m, A, StridedShard(0, 2), S(0)), LayoutError,
+    "two orders of cuts": (lambda m: put(m, A, S(0), S(0)) + put(m, A, StridedShard(0, 2), S(0)), LayoutError,
                            ("AddExt", "['dp', 'tp']", "['tp', 'dp']", "x.redistribute(mesh, y.placements)")),
-    "a mix of families": (lambda m: _put(m, A, P("max"), P("sum")), LayoutError,
+    "a mix of families": (lambda m: put(m, A, P("max"), P("sum")), LayoutError,
                           ("one family", "max", "sum", "x.redistribute(mesh, placements)")),
-    "a mix of families in a result": (lambda m: _put(m, A, P("max"), R) + _put(m, A, R, P("sum")), LayoutError,
+    "a mix of families in a result": (lambda m: put(m, A, P("max"), R) + put(m, A, R, P("sum")), LayoutError,
                                       ("AddExt", "family|P(max)")),
-    "one axis on two dims": (lambda m: _put(m, A, S(0), R).redistribute(m, ("dp", "dp")), LayoutError,
+    "one axis on two dims": (lambda m: put(m, A, S(0), R).redistribute(m, ("dp", "dp")), LayoutError,
                              ("'dp'", "only one tensor dimension")),
-    "a split factor": (lambda m: _put(m, A, StridedShard(0, 3), S(0)), LayoutError,
+    "a split factor": (lambda m: put(m, A, StridedShard(0, 3), S(0)), LayoutError,
                        ("split_factor 3", "'dp'", "[2]")),
-    "the axis at fault": (lambda m: mint.matmul(_put(m, A, S(0), S(1)), _put(m, A, R, R)), LayoutError,
+    "the axis at fault": (lambda m: mint.matmul(put(m, A, S(0), S(1)), put(m, A, R, R)), LayoutError,
                           ("MatMulExt", "mesh axis 'tp'", "operand 0 S(1), operand 1 R")),
-    "the other axis at fault": (lambda m: mint.matmul(_put(m, A, P(), S(1)), _put(m, A, P(), S(0))), PartialError,
+    "the other axis at fault": (lambda m: mint.matmul(put(m, A, P(), S(1)), put(m, A, P(), S(0))), PartialError,
                                 ("MatMulExt", "mesh axis 'dp'", "operand 0 P(sum), operand 1 P(sum)")),
 }
 
@@ -280,9 +271,9 @@ def test_a_tensor_of_another_simulation_is_refused():
     Expectation: MeshError that names both numbers.
     """
     with simulate(2):
-        two = _put(init_device_mesh("cpu", (2,)), A, R)
+        two = put(init_device_mesh("cpu", (2,)), A, R)
     with simulate(4), pytest.raises(MeshError, match=r"AddExt.*\[2, 4\] simulated ranks"):
-        mint.add(two, _put(_grid(), A, R, R))
+        mint.add(two, put(_grid(), A, R, R))
 
 
 def test_a_collective_outside_a_job_is_refused():
@@ -317,5 +308,5 @@ def test_refusals_are_not_remembered(mesh):
     """
     for _ in range(2):
         with pytest.raises(LayoutError):
-            mint.matmul(_put(mesh, A, S(1)), _put(mesh, B, R))
-        assert np.array_equal(_value(mint.matmul(_put(mesh, A, S(1)), _put(mesh, B, S(0)))), A @ B)
+            mint.matmul(put(mesh, A, S(1)), put(mesh, B, R))
+        assert np.array_equal(_value(mint.matmul(put(mesh, A, S(1)), put(mesh, B, S(0)))), A @ B)

@@ -21,22 +21,12 @@ from mindspore import Tensor, ops
 
 from hyper_parallel import (
     DFunction, Layout, LayoutError, Partial, PartialError, Replicate, Shard, UnsupportedOpError, VerificationError,
-    denote, distribute_tensor, init_device_mesh, register_op, simulate, value_and_grad,
+    distribute_tensor, init_device_mesh, register_op, simulate, value_and_grad,
 )
 from hyper_parallel.core.shard._op_dispatch import dispatch_named
-from hyper_parallel.core.shard.ops.parallel_ops_register import _OPS, get_distributed_op, registered_ops
+from hyper_parallel.core.shard.ops.parallel_ops_register import _OPS, get_distributed_op
 from hyper_parallel.core.shard.signature_text import default_patterns, parse_signature
-
-
-@pytest.fixture(autouse=True)
-def _registry_as_before():
-    before = registered_ops()
-    yield
-    for name in set(_OPS) - set(before):
-        del _OPS[name]
-    for name, op in before.items():
-        if _OPS[name] is not op:
-            _OPS[name] = op
+from tests.common.tensors import value_of
 
 
 def _layout(shape, *dims):
@@ -313,10 +303,6 @@ def test_patterns_broadcast_every_operand_in_turn():
 # -- on tensors ------------------------------------------------------------------------------------------------------
 
 
-def _value(x):
-    return denote(x.numpy_locals(), x.layout)
-
-
 def test_an_operation_of_the_framework_runs_once_it_is_declared():
     """
     Feature: register_op on a framework operation without a rule.
@@ -334,10 +320,10 @@ def test_an_operation_of_the_framework_runs_once_it_is_declared():
         value, (gx, gy) = value_and_grad(lambda x, y: ops.ger(x, y).sum(), (0, 1))(x, y)
         assert ops.ger(x, y).placements == (Shard(0),)
         assert value.item() == np.outer(a, b).sum()
-        assert _value(gx).tolist() == [8.0] * 3 and _value(gy).tolist() == [3.0] * 2
+        assert value_of(gx).tolist() == [8.0] * 3 and value_of(gy).tolist() == [3.0] * 2
         pending = x.redistribute(mesh, [Partial()])
         out = ops.ger(pending, y)
-        assert out.placements == (Partial(),) and np.array_equal(_value(out), np.outer(a, b))
+        assert out.placements == (Partial(),) and np.array_equal(value_of(out), np.outer(a, b))
 
 
 class Weighted(DFunction):
@@ -370,7 +356,7 @@ def test_a_function_of_the_users_own_runs_under_its_declaration():
         mesh = init_device_mesh("cpu", (2,))
         args = distribute_tensor(a, mesh, [Shard(0)]), distribute_tensor(b, mesh, [Shard(0)])
         value, (gx, gw) = value_and_grad(lambda x, w: Weighted.apply(x, w).sum(), (0, 1))(*args)
-        assert value.item() == (a * b).sum() and np.array_equal(_value(gx), b) and np.array_equal(_value(gw), a)
+        assert value.item() == (a * b).sum() and np.array_equal(value_of(gx), b) and np.array_equal(value_of(gw), a)
         assert np.array_equal(Weighted.apply(Tensor(a), Tensor(b)).asnumpy(), a * b)
 
 
@@ -388,4 +374,4 @@ def test_the_examples_of_the_guide_run():
     with simulate(2):
         x = distribute_tensor(np.array([1.0, 2.0, 4.0], "float32"), init_device_mesh("cpu", (2,)), [Shard(0)])
         out = dispatch_named("MyScale", lambda local, factor: local * factor, x, 3.0)
-        assert out.placements == (Shard(0),) and _value(out).tolist() == [3.0, 6.0, 12.0]
+        assert out.placements == (Shard(0),) and value_of(out).tolist() == [3.0, 6.0, 12.0]

@@ -20,16 +20,7 @@ import textwrap
 import pytest
 
 from hyper_parallel.core.shard.ops import yaml_registry
-from hyper_parallel.core.shard.ops.parallel_ops_register import _OPS, get_distributed_op, registered_ops
-
-
-@pytest.fixture(autouse=True)
-def _registry_as_before():
-    before = registered_ops()
-    yield
-    for name in set(_OPS) - set(before):
-        del _OPS[name]
-    _OPS.update(before)
+from hyper_parallel.core.shard.ops.parallel_ops_register import get_distributed_op
 
 
 MODULE = """
