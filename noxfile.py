@@ -70,10 +70,10 @@ def st_cpu(session: nox.Session) -> None:
     _system_tests(session, "cpu", *session.posargs)
 
 
-@nox.session(venv_backend="none", requires=["ut", "proof", "st_cpu"])
+@nox.session(venv_backend="none", requires=["ut", "verify", "proof", "st_cpu"])
 def tests(session: nox.Session) -> None:
-    """Everything a change must pass on a CPU host: ut, proof and st_cpu, all run even if one of them fails."""
-    session.log("unit tests, proof and system tests passed")
+    """Everything a change must pass on a CPU host: ut, verify, proof and st_cpu, all run even if one of them fails."""
+    session.log("unit tests, layout rules, proof and system tests passed")
 
 
 @nox.session(venv_backend="none")

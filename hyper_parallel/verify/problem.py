@@ -100,7 +100,7 @@ class Problem:
         """What the rule says of these layouts of the operands; an audit of other rules overrides it."""
         return infer(self.signature, list(layouts))
 
-    def own_run(self, layouts: tuple, rank: int):
+    def own_run(self, layouts: tuple, rank: int):  # pylint: disable=unused-argument
         """What a rank computes of its parts, where no declaration says so; None otherwise."""
         return None
 

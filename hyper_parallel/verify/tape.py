@@ -106,9 +106,9 @@ def unbroadcast(g: np.ndarray, shape: tuple) -> np.ndarray:
 
 # -- elementwise -----------------------------------------------------------------------------------------------------
 
-def _step(a, b):
-    """1 where a > b, a half where they are equal, as the framework shares a gradient."""
-    return 0.5 * (a > b) + 0.5 * (a >= b)
+def _step(difference):
+    """1 above 0 and a half at 0, as the framework shares the gradient of equals."""
+    return 0.5 * (difference > 0) + 0.5 * (difference >= 0)
 
 
 # Per argument the share of the cotangent: (g, out, *arguments) -> array that broadcasts to g.
@@ -123,10 +123,10 @@ _DERIVATIVES = {
     np.sqrt: (lambda g, o, a: g / (2 * o),),
     np.reciprocal: (lambda g, o, a: -g * o * o,),
     np.absolute: (lambda g, o, a: g * np.sign(a),),
-    np.maximum: (lambda g, o, a, b: g * _step(a, b), lambda g, o, a, b: g * _step(b, a)),
+    np.maximum: (lambda g, o, a, b: g * _step(a - b), lambda g, o, a, b: g * _step(b - a)),
     np.remainder: (lambda g, o, a, b: g, lambda g, o, a, b: -g * np.floor(a / b)),
     np.fmod: (lambda g, o, a, b: g, lambda g, o, a, b: -g * np.trunc(a / b)),
-    np.minimum: (lambda g, o, a, b: g * _step(b, a), lambda g, o, a, b: g * _step(a, b)),
+    np.minimum: (lambda g, o, a, b: g * _step(b - a), lambda g, o, a, b: g * _step(a - b)),
 }
 _FLAT_UFUNCS = {np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal, np.isnan, np.isinf,
                 np.isfinite, np.sign, np.floor, np.ceil, np.trunc, np.rint, np.floor_divide, np.logical_not,

@@ -26,7 +26,7 @@ from mindspore import Tensor
 from hyper_parallel.core.dtensor.dtensor_base import TYPES, DTensorBase, running_local, wrap_shared
 from hyper_parallel.core.dtensor.layout_value import layout_value
 from hyper_parallel.core.shard.contract import run_contract
-from hyper_parallel.core.shard.declaration import Operand, locate, read
+from hyper_parallel.core.shard.declaration import Declaration, Operand, locate, read
 from hyper_parallel.core.shard.implicit import redistributed
 from hyper_parallel.core.shard.ops.parallel_ops import RuleOp
 from hyper_parallel.core.shard.ops.parallel_ops_register import get_distributed_op, on_registration
@@ -93,7 +93,7 @@ class Refused:
     """
 
     error: LayoutError
-    declaration: object
+    declaration: Declaration
     func: object
     name: str
     args: tuple

@@ -76,15 +76,20 @@ class Plan:
         self.places = [Place(c, in_specs, self.outputs, inference) for c in self.positions]
         self.changes = [self._changes(place, call) for place in self.places]
         self.kernels = [self._kernel(place, platform) for place in self.places]
-        # Over an axis of one rank an all-reduce is the identity, and its only coordinate, 0, keeps what enters once.
-        self.varying, self.once = (tuple(tuple(a for a in axes if self.mesh.mesh_shape[a] > 1) for axes in operands)
-                                   for operands in (inference.varying, inference.once))
+        self.varying, self.once = self._shared(inference.varying), self._shared(inference.once)
         self.converted = tuple(bool(v or o) for v, o in zip(self.varying, self.once))
-        # Without recording, a varying replica is its own local value: nothing stands between call and kernel.
-        self.direct = (not platform.simulated and not declaration.inplace and not bound.multi and not self.told
-                       and not any(self.once) and not self.changes[0] and self.kernels[0] is None)
+        self.direct = not platform.simulated and self._is_direct()
         self.simple = self.direct and not any(self.converted)  # a plain operand that varies is converted too
         self.spec = self.outputs[0] if self.outputs else None
+
+    def _shared(self, operands: tuple) -> tuple:
+        """Per operand the axes of more than one rank: over one, no conversion of a replica changes anything."""
+        return tuple(tuple(a for a in axes if self.mesh.mesh_shape[a] > 1) for axes in operands)
+
+    def _is_direct(self) -> bool:
+        """Nothing stands between call and kernel; without recording, a varying replica is its own local value."""
+        single = not (self.declaration.inplace or self.bound.multi or self.told)
+        return single and not (any(self.once) or self.changes[0] or self.kernels[0])
 
     # -- made once -----------------------------------------------------------------------------------------------------
 

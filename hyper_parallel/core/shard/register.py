@@ -51,11 +51,13 @@ def register_op(name: str, *, signature: str | None = None, rule=None, linear="n
             dimensions, which broadcast; a digit is a dimension of that size, which is never cut ("ab->a1"). Several
             results are separated by commas.
         rule: a `DistributedOp` subclass in place of a signature; it is made with the name. Of the words below only
-            `params`, `patterns`, `reference` and `approximate` go with it; its attribute `check`, a dict, may hold them.
+            `params`, `patterns`, `reference` and `approximate` go with it; a dict, its attribute `check`, may hold
+            them.
         linear: what the operation is to an operand that is still to be reduced. "nonlinear" refuses it. "linear":
             linear in the first operand; "additive": a sum of its operands; "multilinear": a product, linear in each
             operand; "increasing", "decreasing": monotone in every operand alike, with a slope that is a function of the
-            result (which a clamp at its bounds is not); "movement": elements are moved, never combined. Or a function of the static parameters (a dict) that gives one of these words.
+            result (which a clamp at its bounds is not); "movement": elements are moved, never combined. Or a function
+            of the static parameters (a dict) that gives one of these words.
         params: the parameters in the call's order: "x:t w:t scale=1.0", ":t" for a tensor, "=" for a default. Default:
             one tensor per operand, named input, other, third, fourth.
         terms: the operation is a sum of these products of operands, each linear in its factors, in place of `linear`:
@@ -212,8 +214,8 @@ class _Facts:
         return Signature(
             self.name, inputs, outputs, reduces=self.reduces, terms=self._terms(index, carried, word),
             monotone=tuple(direction if i in carried else 0 for i in range(len(present))) if direction else (),
-            keeps=self.joint or ("max", "min"), joint=self.joint, movement=word == "movement", frozen=self.unshardable | repeated,
-            no_grad=frozenset(index[n] for n in self.no_grad if n in index))
+            keeps=self.joint or ("max", "min"), joint=self.joint, movement=word == "movement",
+            frozen=self.unshardable | repeated, no_grad=frozenset(index[n] for n in self.no_grad if n in index))
 
     def _terms(self, index: dict, carried: list, word: str) -> tuple:
         if self.terms is not None:

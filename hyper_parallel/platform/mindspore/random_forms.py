@@ -46,8 +46,8 @@ def _channels(x, p, training=True, inplace=False, seed=0, offset=0):
     return mint.zeros(x.shape, dtype=x.dtype) if p == 1 else x * like(constant(kept / (1.0 - p)), x)
 
 
-_FUNCTIONS = {**TABLE, "Dropout": dropout, "BernoulliExt": _bernoulli, "NormalTensorTensor": _normal, "NormalTensorFloat": _normal,
-              "NormalFloatTensor": _normal, "Dropout2dExt": _channels}
+_FUNCTIONS = {**TABLE, "Dropout": dropout, "Dropout2dExt": _channels, "BernoulliExt": _bernoulli,
+              **dict.fromkeys(("NormalTensorTensor", "NormalTensorFloat", "NormalFloatTensor"), _normal)}
 
 
 def random(values: dict, name: str, whole: tuple, area: tuple):

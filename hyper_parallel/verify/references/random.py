@@ -79,8 +79,7 @@ def _pattern(text: str, **options) -> Pattern:
     return Pattern(text + _SEEDS, **options)
 
 
-for _name in _DROPPING:
-    _x = "ab2" if _name == "Dropout2dExt" else "ab"
+for _name, _x in ((name, "ab2" if name == "Dropout2dExt" else "ab") for name in _DROPPING):
     reference(_name, _whole(_name), _pattern(f"input={_x}", p=0.5), _pattern(f"input={_x}", p=0.75),
               _pattern(f"input={_x}", p=0.0, _degenerate=True),
               _pattern(f"input={_x}", p=0.5, training=False, _degenerate=True),

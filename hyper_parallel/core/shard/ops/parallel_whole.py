@@ -61,10 +61,11 @@ MIXING = {
                             "actual_seq_lengths_query:t=None actual_seq_lengths_kv:t=None query_rope:t=None "
                             "key_rope:t=None sparse_block_size=1 layout_query=0 layout_kv=0 sparse_mode=3 "
                             "pre_tokens=None next_tokens=None attention_mode=0 return_softmax_lse=False",
-    "SpeedFusionAttention": "query:t key:t value:t head_num input_layout seed:t offset:t pse:t=None padding_mask:t=None "
-                            "atten_mask:t=None scale=1.0 keep_prob=1.0 pre_tokens=None next_tokens=None "
-                            "inner_precise=0 prefix=None actual_seq_qlen=None actual_seq_kvlen=None sparse_mode=0 "
-                            "gen_mask_parallel=True sync=False pse_type=1 q_start_idx=None kv_start_idx=None",
+    "SpeedFusionAttention": "query:t key:t value:t head_num input_layout seed:t offset:t pse:t=None "
+                            "padding_mask:t=None atten_mask:t=None scale=1.0 keep_prob=1.0 pre_tokens=None "
+                            "next_tokens=None inner_precise=0 prefix=None actual_seq_qlen=None actual_seq_kvlen=None "
+                            "sparse_mode=0 gen_mask_parallel=True sync=False pse_type=1 q_start_idx=None "
+                            "kv_start_idx=None",
     "RingAttentionUpdate": "prev_attn_out:t prev_softmax_max:t prev_softmax_sum:t cur_attn_out:t cur_softmax_max:t "
                            "cur_softmax_sum:t actual_seq_qlen:t=None layout=0",
     "MoeInitRouting": "x:t row_idx:t expert_idx:t active_num",

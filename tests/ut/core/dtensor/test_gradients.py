@@ -377,6 +377,7 @@ def test_an_axis_of_one_rank_costs_no_collective(convention, left, right):
         copies = 1 if convention == "single_loss" else 2  # replicas' losses are counted once per rank
         ones = np.ones((4, 4), "float32")
         for grad, want in ((gx, ones @ Y), (gy, ones @ X)):
-            np.testing.assert_array_equal(value_of(grad) if copies == 1 else grad.full_tensor().asnumpy(), copies * want)
+            found = value_of(grad) if copies == 1 else grad.full_tensor().asnumpy()
+            np.testing.assert_array_equal(found, copies * want)
         backward = [entry for entry in log if entry.phase == "backward"]
         assert bool(backward) == (left[1] == S(0)) and {entry.axis for entry in log} <= {"two"}, log
