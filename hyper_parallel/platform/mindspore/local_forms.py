@@ -23,6 +23,7 @@ from mindspore import mint, ops
 
 from hyper_parallel.core.shard.ops.dtypes import dtype_name
 from hyper_parallel.platform.mindspore import attention_forms, lookup_forms, loss_forms, random_forms
+from hyper_parallel.platform.mindspore.cpu_kernels_common import reduced_shape
 
 
 def mean(values: dict, dims: tuple, keepdim: bool, dtype, count: int):
@@ -30,19 +31,10 @@ def mean(values: dict, dims: tuple, keepdim: bool, dtype, count: int):
     x = values["input"]
     if dtype is not None:
         x = x.astype(_framework_dtype(dtype))
-    for dim in dims:
-        x = _not_empty(x, dim)
+    if not x.size:  # the CPU's sums leave memory unset where there is nothing to add, and their backward fails
+        return lookup_forms.nothing(reduced_shape(x.shape, dims, keepdim), x)
     total = x if not dims else mint.sum(x, dims, keepdim)
     return total / count
-
-
-def _not_empty(x, dim: int):
-    """x with one zero along an empty dimension: the CPU's sums leave memory unset where there is nothing to add."""
-    shape = list(x.shape)
-    if shape[dim]:
-        return x
-    shape[dim] = 1
-    return mint.cat([x, mint.zeros(tuple(shape), dtype=x.dtype)], dim)
 
 
 def reshape(values: dict, shape: tuple):
