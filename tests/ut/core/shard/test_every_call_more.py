@@ -12,18 +12,13 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 """More calls of programs on every placement of their operands: value and gradients of one device, or refused."""
-import itertools
 
 import mindspore as ms
 import numpy as np
 import pytest
-from mindspore import Tensor, mint
+from mindspore import mint
 
-from hyper_parallel import (
-    DTensor, HyperParallelError, Partial, Replicate, Shard, distribute_tensor, init_device_mesh, simulate,
-    value_and_grad,
-)
-from tests.common.tensors import value_of
+from tests.ut.core.shard.every_call import right_layouts
 
 F = mint.nn.functional
 RNG = np.random.default_rng(11)
@@ -197,57 +192,6 @@ FUSED = {
 CALLS = {**LOOKUPS, **SCATTERS, **RANDOM, **LOSSES, **SPECIAL, **FUSED}
 
 
-def _placements(array) -> list:
-    found = [(Replicate(),)] + [(Shard(d),) for d in range(array.ndim)]
-    if array.dtype == np.float32:
-        found += [(Partial("sum"),), (Partial("avg"),), (Partial("max"),)]
-    return found
-
-
-def _distributed(mesh, array, placements):
-    """Rank-local values of which none is the answer."""
-    if not placements[0].is_partial():
-        return distribute_tensor(array, mesh, placements)
-    n, op = mesh.size(), placements[0].reduce_op
-    shift = np.where(np.arange(array.size).reshape(array.shape) % 2, 6, -12).astype(array.dtype)
-    parts = [shift * (c + 1) if op != "max" else array - (c + 1) for c in range(n - 1)]
-    last = {"sum": array - sum(parts), "avg": n * array - sum(parts), "max": array}[op]
-    return DTensor.from_local([Tensor(v.astype(array.dtype)) for v in (*parts, last)], mesh, placements)
-
-
-def _close(got, want) -> bool:
-    got, want = np.asarray(got, "float64"), np.asarray(want, "float64")
-    return got.shape == want.shape and np.allclose(got, want, rtol=1e-5, atol=1e-5, equal_nan=True)
-
-
-def _outputs(result) -> tuple:
-    return result if isinstance(result, (tuple, list)) else (result,)
-
-
-def _gradients(mesh, function, operands):
-    """The value, and the gradients of sum(weights * y) over floating results y, for every floating operand."""
-    where = [i for i, t in enumerate(operands) if "Float" in str(t.dtype)]
-
-    def loss(*moving):
-        full = list(operands)
-        for i, t in zip(where, moving):
-            full[i] = t
-        outs, total = _outputs(function(*full)), 0
-        for k, y in enumerate(o for o in outs if isinstance(o, DTensor) and "Float" in str(o.dtype)):
-            weights = (np.arange(y.numel()) % 5 - 2 + k).reshape(y.shape).astype("float32")
-            whole = y.redistribute(mesh, [Replicate()] * mesh.ndim)
-            total = total + (whole * distribute_tensor(weights, mesh, [Replicate()] * mesh.ndim)).sum()
-        return total
-
-    _, grads = value_and_grad(loss, grad_position=tuple(range(len(where))))(*[operands[i] for i in where])
-    return [value_of(g) for g in _outputs(grads)]
-
-
-def _differentiable(function, operands) -> bool:
-    outs = _outputs(function(*operands))
-    return any("Float" in str(o.dtype) for o in outs) and any("Float" in str(t.dtype) for t in operands)
-
-
 @pytest.mark.parametrize("ranks", [2, 3])
 @pytest.mark.parametrize("name", list(CALLS))
 def test_value_and_gradients_are_those_of_one_device_under_every_layout(name, ranks):
@@ -257,25 +201,5 @@ def test_value_and_gradients_are_those_of_one_device_under_every_layout(name, ra
     Expectation: numpy's value and the gradients of the replicated call, or a refusal; some cut is not refused.
     """
     function, truth, *arrays = CALLS[name]
-    with simulate(ranks):
-        mesh = init_device_mesh("cpu", (ranks,), mesh_dim_names=("tp",))
-        whole = [distribute_tensor(a, mesh, [Replicate()]) for a in arrays]
-        want = [value_of(o) for o in _outputs(function(*whole))]
-        if truth is not None:
-            assert all(_close(w, t) for w, t in zip(want, _outputs(truth(*arrays)), strict=True))
-        moving = _differentiable(function, whole)
-        gradients = _gradients(mesh, function, whole) if moving else []
-        ran = 0
-        for placements in itertools.product(*map(_placements, arrays)):
-            operands = [_distributed(mesh, a, p) for a, p in zip(arrays, placements)]
-            try:
-                outs = _outputs(function(*operands))
-            except HyperParallelError:
-                continue
-            ran += 1
-            for out, right in zip(outs, want, strict=True):
-                assert out.shape == right.shape and _close(value_of(out), right), (placements, out.placements)
-            if moving:
-                found = _gradients(mesh, function, operands)
-                assert all(map(_close, found, gradients)), (placements, found, gradients)
-        assert ran >= 2, "nothing but replicas ran"
+    right = None if truth is None else truth(*arrays)
+    assert right_layouts(function, arrays, ranks, right) >= 2, "nothing but replicas ran"
