@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import threading
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,6 +27,7 @@ from hyper_parallel.core.dtensor.layout_value import layout_value
 from hyper_parallel.core.shard.contract import run_contract
 from hyper_parallel.core.shard.declaration import Declaration, Operand, locate, read
 from hyper_parallel.core.shard.implicit import redistributed
+from hyper_parallel.core.shard.modes import STATE, SkipDTensorDispatch, implicit_replication, remedied
 from hyper_parallel.core.shard.ops.parallel_ops import RuleOp
 from hyper_parallel.core.shard.ops.parallel_ops_register import get_distributed_op, on_registration
 from hyper_parallel.core.shard.plan import Plan, get_argument, put_argument, unpack
@@ -40,18 +40,6 @@ logger = logging.getLogger("hyper_parallel.dispatch")
 CACHE_SIZE = 8192
 _LOCAL_ANSWERS = frozenset({"typeof"})  # questions whose answer is no tensor and the same on every rank
 _ATOMS = frozenset((int, float, bool, str, type(None)))
-
-
-class _State(threading.local):
-    """Dispatch modes of a thread."""
-
-    skip = 0
-    keep: frozenset = frozenset()
-    remedies: tuple = ()  # tried where a rule refuses, the last one first
-    plain_ok = 0
-
-
-STATE = _State()
 
 
 class RawCall:
@@ -329,41 +317,6 @@ def dispatch_named(name: str, function, *args, **kwargs):
     return dispatcher.dispatch(LocalCall(name, function), args, kwargs)
 
 
-class SkipDTensorDispatch:
-    """While entered, operations run on local tensors and return plain tensors; blocks nest.
-
-    Args:
-        no_skip: operation names that stay distributed.
-
-    Examples:
-        >>> with SkipDTensorDispatch():
-        ...     pass
-    """
-
-    def __init__(self, no_skip=None):
-        self._keep = frozenset(getattr(f, "name", f) for f in (no_skip or ()))
-        self._before: list = []
-
-    def __enter__(self):
-        self._before.append((STATE.skip, STATE.keep))
-        STATE.skip, STATE.keep = STATE.skip + 1, self._keep
-        return self
-
-    def __exit__(self, *exc):
-        STATE.skip, STATE.keep = self._before.pop()
-
-
-@contextlib.contextmanager
-def remedied(remedy):
-    """Let `remedy(call)` answer calls that a rule refuses, unless it returns NotImplemented; blocks nest."""
-    before = STATE.remedies
-    STATE.remedies = (*before, remedy)
-    try:
-        yield
-    finally:
-        STATE.remedies = before
-
-
 @contextlib.contextmanager
 def implicit_redistribution():
     """Let the dispatcher insert the cheapest sound redistribution where a rule refuses, and log each one.
@@ -380,24 +333,6 @@ def implicit_redistribution():
     """
     with remedied(_redistributed):
         yield
-
-
-@contextlib.contextmanager
-def implicit_replication():
-    """Take plain tensors next to DTensors for values that are equal on every rank.
-
-    Examples:
-        >>> from hyper_parallel import Shard, distribute_tensor, init_device_mesh, simulate
-        >>> with simulate(2), implicit_replication():
-        ...     x = distribute_tensor(Tensor([1.0, 2.0]), init_device_mesh("cpu", (2,)), [Shard(0)])
-        ...     (x * Tensor([5.0])).full_tensor().asnumpy().tolist()
-        [5.0, 10.0]
-    """
-    STATE.plain_ok += 1
-    try:
-        yield
-    finally:
-        STATE.plain_ok -= 1
 
 
 __all__ = ["OpDispatcher", "Refused", "SkipDTensorDispatch", "dispatch_named", "dispatcher",
