@@ -134,7 +134,7 @@ def check_backward(trial: Trial) -> Mismatch | None:
 def backward_applies(trial: Trial) -> bool:
     """True when gradients exist and every pending op on the way has a backward rule."""
     pending = {op for layout in (*trial.layouts, *trial.inference.outputs) for op in layout.partial if op}
-    return (trial.problem.has_gradients and not pending & {"prod", "all"}
+    return (trial.problem.has_gradients and "all" not in pending
             and all(pull is not None for _, pull in trial.runs))
 
 
@@ -163,7 +163,7 @@ def local_gradients(trial: Trial, g: np.ndarray, layout, values, convention: str
         trial: whose problem remembers the answer.
         g: gradient of the global value.
         layout: layout of the tensor.
-        values: the tensor's local values, for the tie rule of max and min.
+        values: the tensor's local values, for the tie rule of max and min, and for the factors of a product.
         convention: "single_loss" or "sum_of_ranks".
     """
     key = (id(g), layout, convention if _replica_axes(layout) else "any")
@@ -171,8 +171,8 @@ def local_gradients(trial: Trial, g: np.ndarray, layout, values, convention: str
     parts = cache.get(key)
     if parts is None:
         parts = cache[key] = _shared_out(g, layout, convention)
-    masks = attained(layout, values)
-    return parts if masks is None else [part * mask for part, mask in zip(parts, masks)]
+    slopes = own_slopes(layout, values)
+    return parts if slopes is None else [part * slope for part, slope in zip(parts, slopes)]
 
 
 def _shared_out(g, layout, convention: str) -> list:
@@ -191,23 +191,39 @@ def _replica_axes(layout) -> list:
     return [a for a, (dim, op) in enumerate(zip(layout.axis_dim, layout.partial)) if dim is None and not op]
 
 
-def attained(layout, values):
-    """Per rank where it attains a pending max or min, lowest coordinate first; None when none is pending."""
-    axes = [a for a, op in enumerate(layout.partial) if op in ("max", "min")]
+def own_slopes(layout, values):
+    """Per rank the slope of a pending max, min or product in its own value; None when none is pending.
+
+    Of an extremum it is 1 where the rank attains it, lowest coordinate first; of a product, the product of the others.
+    """
+    axes = [a for a, op in enumerate(layout.partial) if op in ("max", "min", "prod")]
     if not axes:
         return None
-    combine = np.max if layout.partial[axes[0]] == "max" else np.min
     groups: dict = {}
     for r, coordinate in enumerate(coordinates(layout.mesh.mesh_shape)):
         groups.setdefault(tuple(c for a, c in enumerate(coordinate) if a not in axes), []).append(r)
-    masks: list = [None] * len(values)
+    slopes: list = [None] * len(values)
     for ranks in groups.values():
-        best = combine([values[r] for r in ranks], 0)
-        taken = np.zeros(best.shape, bool)
-        for r in ranks:
-            masks[r] = (values[r] == best) & ~taken
-            taken |= masks[r]
+        found = _SLOPES[layout.partial[axes[0]]]([values[r] for r in ranks])
+        for r, slope in zip(ranks, found):
+            slopes[r] = slope
+    return slopes
+
+
+def _attained(values, best) -> list:
+    masks, taken = [], np.zeros(best.shape, bool)
+    for value in values:
+        masks.append((value == best) & ~taken)
+        taken |= masks[-1]
     return masks
+
+
+def _others(values) -> list:
+    return [np.prod([v for j, v in enumerate(values) if j != i], 0) for i in range(len(values))]
+
+
+_SLOPES = {"max": lambda values: _attained(values, np.max(values, 0)),
+           "min": lambda values: _attained(values, np.min(values, 0)), "prod": _others}
 
 
 def _check_convention(trial: Trial, convention: str, pulled) -> Mismatch | None:

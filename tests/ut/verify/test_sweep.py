@@ -23,6 +23,8 @@ from hyper_parallel.core.shard.declaration import Bound, Declaration, letters, p
 from hyper_parallel.core.shard.ops.parallel_ops_register import get_distributed_op, registered_ops
 from hyper_parallel.core.shard.rules import R, Signature
 from hyper_parallel.verify import Budget, Pattern, Reference, verify_declaration
+from hyper_parallel.core.dtensor.layout_value import layout_value
+from hyper_parallel.verify.check import own_slopes
 from hyper_parallel.verify.declined import DECISIONS
 from hyper_parallel.verify.enumerate import MOST_TUPLES, orders_of, tuples
 from hyper_parallel.verify.meshes import mesh_of
@@ -149,6 +151,22 @@ def test_a_wrong_gradient_is_found_though_the_value_is_right():
     budget = dataclasses.replace(ONE_AXIS, needless=False)
     report = verify_declaration(doubled(), [Pattern("input=ab")], forgetful, budget)
     assert report.wrong and report.wrong[0].what.startswith("gradient of operand 0 (single_loss)")
+
+
+@pytest.mark.parametrize("op, expected", [
+    ("max", [[0, 0], [1, 0], [0, 1]]), ("min", [[1, 1], [0, 0], [0, 0]]), ("prod", [[10, 0], [4, -3], [10, 0]]),
+    ("sum", None)])
+def test_slopes_of_what_is_pending(op, expected):
+    """
+    Feature: backward check.
+    Description: the pairs (2, -1), (5, 0) and (2, 3) of three ranks, of which the second ties, or is zero, somewhere.
+    Expectation: an extremum has slope 1 at the lowest rank that attains it, a factor the product of the others.
+    """
+    values = [np.array([2.0, -1.0]), np.array([5.0, 0.0]), np.array([2.0, 3.0])]
+    found = own_slopes(layout_value(mesh_of((3,)), ((),), (op,)), values)
+    assert (found is None) == (expected is None)
+    if found is not None:
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_patterns_that_must_be_refused():

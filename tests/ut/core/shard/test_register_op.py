@@ -216,9 +216,7 @@ def test_a_sound_declaration_passes_the_check(name):
     options, reference = SOUND[name]
     op = register_op("MySound", verify=True, reference=reference, **options)
     assert get_distributed_op("MySound") is op
-    assert op.report.ok and len(op.report.rows) > 2 and op.report.gradients > 0
-    products = any("P(prod)" in row.operands for row in op.report.rows.values())  # their gradients have no rule
-    assert (op.report.gradients == op.report.cases) != products
+    assert op.report.ok and len(op.report.rows) > 2 and op.report.gradients == op.report.cases > 0
 
 
 UNSOUND = {
