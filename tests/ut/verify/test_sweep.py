@@ -19,11 +19,11 @@ import dataclasses
 import numpy as np
 import pytest
 
+from hyper_parallel.core.dtensor.layout_value import layout_value
 from hyper_parallel.core.shard.declaration import Bound, Declaration, letters, parse_params
 from hyper_parallel.core.shard.ops.parallel_ops_register import get_distributed_op, registered_ops
 from hyper_parallel.core.shard.rules import R, Signature
 from hyper_parallel.verify import Budget, Pattern, Reference, verify_declaration
-from hyper_parallel.core.dtensor.layout_value import layout_value
 from hyper_parallel.verify.check import own_slopes
 from hyper_parallel.verify.declined import DECISIONS
 from hyper_parallel.verify.enumerate import MOST_TUPLES, orders_of, tuples
