@@ -99,7 +99,8 @@ class Truth:
 
     def _note_ties(self, step: Step, names: dict) -> None:
         """Where a derivative is not unique, frameworks and rules may choose differently."""
-        self.tied = self.tied or ties(step, {n: getattr(names[n], "value", names[n]) for n in step.operands})
+        arrays = {n: getattr(names[n], "value", names[n]) for n in step.operands}
+        self.tied = self.tied or ties(step, arrays, self.program.exact)
 
     def differs(self, found: np.ndarray, expected: np.ndarray, size: np.ndarray) -> bool:
         """True when a value is further off than rounding can be; not at all, where nothing is rounded."""
@@ -110,12 +111,11 @@ class Truth:
         return not bool(np.all(np.abs(found - expected) <= 512 * self.program.eps * size))
 
 
-def ties(step: Step, arrays: dict) -> bool:
-    """True when an operation on these arrays has no unique derivative."""
+def ties(step: Step, arrays: dict, exact: bool) -> bool:
+    """True when an operation on these arrays has no unique derivative, or may reach another one by rounding."""
     operation = OPERATIONS.get(step.op)
-    if operation is None or not operation.ties:
-        return False
-    return bool(evaluate(operation.ties.format(**dict(zip("xyz", step.operands)), **step.params), arrays, NUMPY))
+    text = operation and (operation.ties if exact else operation.kinks)
+    return bool(text and evaluate(text.format(**dict(zip("xyz", step.operands)), **step.params), arrays, NUMPY))
 
 
 def _tracked(value):

@@ -194,6 +194,7 @@ class Operation:
         fraction: dyadic fractions arise.
         coarse: the framework's kernel approximates, in float64 too.
         ties: numpy text that is true where the derivative is not unique.
+        kinks: the same for programs that round: true where rounding may reach another derivative.
     """
 
     form: str
@@ -207,16 +208,20 @@ class Operation:
     fraction: bool = False
     coarse: bool = False
     ties: str | None = None
+    kinks: str | None = None
 
 
-_TIE = "np.sum({x} == np.{f}({x}, axis={{d}}, keepdims=True)) > np.{f}({x}, axis={{d}}, keepdims=True).size"
-# Equal, or equal once it is rounded to float32: a sigmoid of 20 is 1 there.
-_CLOSE, _NEAR_ZERO = "np.any(np.isclose({x}, {y}, 1e-5, 1e-6))", "np.any(({x} != 0) & (np.abs({x}) < 1e-6))"
 _ANY, _MATRIX = ranks(1), ranks(2)
+_NEAR = "np.isclose({x}, {y}, 1e-4, 1e-4)"
+_MEETS = {"ties": "np.any({x} == {y})", "kinks": f"np.any({_NEAR})"}
+_AT_ZERO = {"kinks": "np.any(np.abs({x}) < 1e-4)"}
 
 
-def _tie(name: str) -> str:
-    return _TIE.replace("{f}", name).replace("{{d}}", "{d}")
+def _tied(name: str) -> dict:
+    """More than one element attains an extremum, exactly or up to rounding."""
+    best = f"np.{name}({{x}}, axis={{d}}, keepdims=True)"
+    return {"ties": f"np.sum({{x}} == {best}) > {best}.size",
+            "kinks": f"np.sum({_NEAR.replace('{y}', best)}) > {best}.size"}
 
 
 OPERATIONS = {
@@ -246,9 +251,9 @@ OPERATIONS = {
     "mean": Operation("mint.mean({x}, {d}, {keep})", "np.mean({x}, axis={d}, keepdims={keep})",
                       "np.sum({x}, axis={d}, keepdims={keep})", fits=_some, params=kept, exact=False),
     "amax": Operation("mint.amax({x}, {d}, {keep})", "np.max({x}, axis={d}, keepdims={keep})",
-                      "np.sum({x}, axis={d}, keepdims={keep})", fits=_some, params=kept, ties=_tie("max")),
+                      "np.sum({x}, axis={d}, keepdims={keep})", fits=_some, params=kept, **_tied("max")),
     "amin": Operation("mint.amin({x}, {d}, {keep})", "np.min({x}, axis={d}, keepdims={keep})",
-                      "np.sum({x}, axis={d}, keepdims={keep})", fits=_some, params=kept, ties=_tie("min")),
+                      "np.sum({x}, axis={d}, keepdims={keep})", fits=_some, params=kept, **_tied("min")),
     "cumsum": Operation("mint.cumsum({x}, {d})", "np.cumsum({x}, axis={d})", fits=_ANY, params=dim),
     # movement
     "transpose": Operation("mint.transpose({x}, {d}, {e})", "np.swapaxes({x}, {d}, {e})", fits=_MATRIX, params=dims),
@@ -268,18 +273,19 @@ OPERATIONS = {
     "stack": Operation("mint.stack([{x}, {y}], {d})", "np.stack([{x}, {y}], {d})", fits=ranks(0, 3), params=new_dim,
                        partners=(same,)),
     "where": Operation("mint.where({x} > 0, {x}, {y})", "np.where({x} > 0, {x}, {y})", "{x} + {y}", partners=(same,),
-                       ties=_NEAR_ZERO),
+                       **_AT_ZERO),
     # nonlinear, exact on integers
-    "relu": Operation("F.relu({x})", "{x} * ({x} > 0)", "{x}", ties=_NEAR_ZERO),
-    "abs": Operation("mint.abs({x})", "np.absolute({x})", ties=_NEAR_ZERO),
+    "relu": Operation("F.relu({x})", "{x} * ({x} > 0)", "{x}", **_AT_ZERO),
+    "abs": Operation("mint.abs({x})", "np.absolute({x})", **_AT_ZERO),
     "square": Operation("mint.square({x})", "np.square({x})"),
     "maximum": Operation("mint.maximum({x}, {y})", "np.maximum({x}, {y})", "{x} + {y}", partners=(same,),
-                         ties=_CLOSE),
+                         **_MEETS),
     "minimum": Operation("mint.minimum({x}, {y})", "np.minimum({x}, {y})", "{x} + {y}", partners=(same,),
-                         ties=_CLOSE),
+                         **_MEETS),
     # rounded
     "clamp": Operation("mint.clamp({x}, -1.375, 2.625)", "np.minimum(np.maximum({x}, -1.375), 2.625)", "{x} + 3",
-                       fraction=True, ties=f"{_CLOSE.replace('{y}', '-1.375')} | {_CLOSE.replace('{y}', '2.625')}"),
+                       fraction=True, ties="np.any(({x} == -1.375) | ({x} == 2.625))",
+                       kinks=f"np.any({_NEAR.replace('{y}', '-1.375')} | {_NEAR.replace('{y}', '2.625')})"),
     "tanh": Operation("mint.tanh({x})", "tanh({x})", "{x} + 1", exact=False, coarse=True),
     "sigmoid": Operation("mint.sigmoid({x})", "sigmoid({x})", "{x} + 1", exact=False, coarse=True),
     "silu": Operation("F.silu({x})", "{x} * sigmoid({x})", "2 * {x}", exact=False, coarse=True),
