@@ -72,10 +72,9 @@ def close(got, want, atol: float = 1e-5) -> bool:
 
 
 def gradients(mesh, function, operands) -> list:
-    """Gradients of sum(weights * y) over floating results y, for every floating operand; none where there is neither."""
-    where = [i for i, t in enumerate(operands) if "Float" in str(t.dtype)]
-    floating = [o for o in outputs(function(*operands)) if isinstance(o, DTensor) and "Float" in str(o.dtype)]
-    if not where or not floating:
+    """Gradients of sum(weights * y) over floating results y, for every floating operand; none without either."""
+    where = [i for i, t in enumerate(operands) if _floats(t)]
+    if not where or not any(map(_floats, outputs(function(*operands)))):
         return []
     replicas = [Replicate()] * mesh.ndim
 
@@ -84,13 +83,17 @@ def gradients(mesh, function, operands) -> list:
         for i, t in zip(where, moving):
             full[i] = t
         total = 0
-        for k, y in enumerate(o for o in outputs(function(*full)) if isinstance(o, DTensor) and "Float" in str(o.dtype)):
+        for k, y in enumerate(filter(_floats, outputs(function(*full)))):
             weights = (np.arange(y.numel()) % 5 - 2 + k).reshape(y.shape).astype("float32")
             total = total + (y.redistribute(mesh, replicas) * distribute_tensor(weights, mesh, replicas)).sum()
         return total
 
     _, grads = value_and_grad(loss, grad_position=tuple(range(len(where))))(*[operands[i] for i in where])
     return [value_of(g) for g in outputs(grads)]
+
+
+def _floats(value) -> bool:
+    return isinstance(value, DTensor) and "Float" in str(value.dtype)
 
 
 class Call:
