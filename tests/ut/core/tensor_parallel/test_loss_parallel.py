@@ -230,6 +230,21 @@ def test_outside_the_block_it_is_refused_with_the_way_out():
         assert STATE.remedies == ()
 
 
+@pytest.mark.parametrize("labels, weights", [([1], 7), ([1, 2, 3, 4, 5, 6], 7), ([[1]] * 5, 7), ([0] * 5, 6)])
+def test_shapes_that_do_not_fit_are_refused(labels, weights):
+    """
+    Feature: loss_parallel.
+    Description: too few, too many and nested labels, and a weight too few, for 5 rows of 7 cut classes.
+    Expectation: refused, not broadcast.
+    """
+    with simulate(2), loss_parallel():
+        mesh = init_device_mesh("cpu", (2,))
+        z = F.log_softmax(distribute_tensor(Tensor(SCORES), mesh, [Shard(1)]), 1)
+        y, w = (distribute_tensor(Tensor(a), mesh, [Replicate()]) for a in (np.array(labels), np.ones(weights)))
+        with pytest.raises((LayoutError, ValueError)):
+            F.nll_loss(z, y, w)
+
+
 def test_other_refusals_stay():
     """
     Feature: loss_parallel.
