@@ -97,8 +97,8 @@ def _log_softmax(input, dim=-1, dtype=None):  # pylint: disable=redefined-builti
 def _likelihood(input, target, weight, reduction=1, ignore_index=-100):  # pylint: disable=redefined-builtin
     """(loss, sum of weights), as the kernel gives them; shapes that do not fit keep their refusal."""
     classes = 1 if input.ndim > 1 else 0
-    shape = tuple(input.shape)
-    if tuple(target.shape) != shape[:classes] + shape[classes + 1:] or tuple(weight.shape) != shape[classes:classes + 1]:
+    rows, count = input.shape[:classes] + input.shape[classes + 1:], input.shape[classes:classes + 1]
+    if (tuple(target.shape), tuple(weight.shape)) != (tuple(rows), tuple(count)):
         return NotImplemented
     if not isinstance(weight, DTensorBase):
         mesh = input.device_mesh
