@@ -25,6 +25,7 @@ import re
 from hyper_parallel.core.dtensor.placement_types import REDUCE_OPS
 from hyper_parallel.core.shard.ops.parallel_ops import RuleOp
 from hyper_parallel.core.shard.ops.parallel_ops_register import registered_ops
+from hyper_parallel.core.shard.ops.parallel_whole import MIXING
 from hyper_parallel.core.shard.rules import R, infer
 from hyper_parallel.errors import LayoutError
 from hyper_parallel.verify.enumerate import layouts_of, universe
@@ -65,6 +66,9 @@ def markdown() -> str:
         lines.append(f"| {name} | {'yes' if name in wanted else ''} | {' | '.join(shown)} |")
     lines += ["", "## Reasons", ""]
     lines += [f"{number}. {text}" for text, number in reasons.items()]
+    lines += ["", "## What the verifier stands in for", "", "Replicas give replicas whatever function of them a kernel "
+              "is. These are checked with one that mixes all their tensors, not with their own numbers: "
+              f"{', '.join(MIXING)}."]
     lines += ["", "## Kernels of other packages", "", "Not operations of the framework; declare them with "
               f"`register_op`, and the verifier checks the declaration: {', '.join(FOREIGN)}.", ""]
     return "\n".join(lines)

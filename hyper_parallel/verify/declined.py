@@ -61,7 +61,8 @@ DECISIONS = (
              "Acosh AcoshExt InplaceLog Log Log10 Log1p Log2 Pow PowScalarTensor PowTensorScalar Rsqrt Sqrt",
              r"P\((max|min)\)"),
     Decision("where it turns flat, a gradient may reach a rank that does not hold the extremum (not in this draw)",
-             "ClampScalar ClampTensor InplaceClampScalar InplaceClampTensor Maximum Minimum", r"P\((max|min)\)"),
+             "ClampScalar ClampTensor Hardtanh InplaceClampScalar InplaceClampTensor InplaceHardtanh Maximum Minimum "
+             "ReLU6", r"P\((max|min)\)"),
     Decision("it steps down or rounds for some thresholds, so it is not monotone for all",
              "HShrink InplaceThreshold Round Softplus SoftplusExt Threshold", r"P\((max|min)\)"),
     Decision("the sign of a bit pattern may flip", "LeftShift RightShift", r"P\("),

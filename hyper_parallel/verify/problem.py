@@ -35,7 +35,7 @@ from hyper_parallel.verify.registry import Reference
 from hyper_parallel.verify.tape import NoDerivative, vjp
 
 
-_SLOPES = (-3, 5, 6)  # of the hard activations: where the sixths, or the eighths of exact stand-ins, begin and end
+_KNOTS = (-3, 5, 6)  # of the hard activations: where the sixths, or the eighths of exact stand-ins, begin and end
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ class Problem:
         numbers = [v for v in self.arguments.template.values() if isinstance(v, (int, float)) and abs(v) < 100]
         others = [x for j, x in enumerate(self.inputs) if j != i and x.dtype.kind == "f"
                   and _broadcasts(x.shape, self.inputs[i].shape)]
-        return (0, *dict.fromkeys(numbers), *_SLOPES, *others)
+        return (0, *dict.fromkeys(numbers), *_KNOTS, *others)
 
 
 def _broadcasts(shape: tuple, whole: tuple) -> bool:

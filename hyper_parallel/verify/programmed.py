@@ -27,7 +27,7 @@ from mindspore import Tensor
 from hyper_parallel.core.dtensor.assembly import assembled
 from hyper_parallel.core.dtensor.dtensor import DTensor
 from hyper_parallel.core.dtensor.layout_value import layout_value
-from hyper_parallel.core.shard.contract import asked, part_at
+from hyper_parallel.core.shard.contract import asked, busy_axes, part_at, replicated
 from hyper_parallel.core.shard.declaration import Declaration, parse_params
 from hyper_parallel.core.shard.ops.parallel_whole import bind_whole
 from hyper_parallel.core.shard.rules import Inference
@@ -119,10 +119,9 @@ class ProgrammedProblem(Problem):
 
     def _varying(self, layouts: tuple, outputs: tuple) -> tuple:
         """Axes on which a floating replica meets cut or pending work: there its gradient is summed."""
-        busy = [a for a in range(self.mesh.ndim)
-                if any(v.partial[a] or v.axis_dim[a] is not None for v in (*layouts, *outputs))]
-        return tuple(tuple(a for a in busy if not layout.partial[a] and layout.axis_dim[a] is None)
-                     if x.dtype.kind == "f" else () for x, layout in zip(self.inputs, layouts))
+        busy = busy_axes([*layouts, *outputs])
+        return tuple(tuple(a for a in busy if replicated(layout, a)) if x.dtype.kind == "f" else ()
+                     for x, layout in zip(self.inputs, layouts))
 
 
 def _filled(value, parts):

@@ -18,6 +18,8 @@ backward are written once, per gradient convention; the framework's own autograd
 """
 from __future__ import annotations
 
+import abc
+
 from mindspore import mint
 from mindspore.common._grad_function import _Function
 from mindspore.common.api import _pynative_executor
@@ -36,7 +38,7 @@ def grad_enabled() -> bool:
     return _grad_flag() and _enable_grad()
 
 
-class Boundary:
+class Boundary(abc.ABC):
     """A pair of maps on the positions' values; `single` tells which gradient convention holds.
 
     Attributes:
@@ -51,13 +53,13 @@ class Boundary:
         self.single = gradient_convention() == SINGLE_LOSS
         self.coordinates = [mesh.coordinate_of(rank) for rank in self.platform.positions(mesh)]
 
+    @abc.abstractmethod
     def forward(self, values: list, ctx=None) -> list:
         """Values after the boundary; `ctx` keeps what backward needs, None when nothing is recorded."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def backward(self, grads: list, ctx) -> list:
         """Gradients before the boundary."""
-        raise NotImplementedError
 
     def sum_over(self, values: list, axes) -> list:
         """All-reduce (sum) over several axes, one after the other."""

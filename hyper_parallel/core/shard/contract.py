@@ -82,10 +82,18 @@ def varying_arguments(args, kwargs, outputs) -> tuple[tuple, dict]:
     if not grad_enabled():
         return tuple(args), dict(kwargs)
     layouts = [a.layout.value for a in _tensors((*args, *kwargs.values()))]
-    layouts += [handle.value for handle in outputs if handle is not None]
-    busy = [axis for axis in range(layouts[0].mesh.ndim)
-            if any(v.partial[axis] or v.axis_dim[axis] is not None for v in layouts)]
+    busy = busy_axes(layouts + [handle.value for handle in outputs if handle is not None])
     return tuple(varying(a, busy) for a in args), {k: varying(v, busy) for k, v in kwargs.items()}
+
+
+def busy_axes(layouts: list) -> list:
+    """Mesh axes on which some layout is cut or pending."""
+    return [a for a in range(layouts[0].mesh.ndim) if not all(replicated(layout, a) for layout in layouts)]
+
+
+def replicated(layout, axis: int) -> bool:
+    """True when the layout is neither cut nor pending on a mesh axis."""
+    return not layout.partial[axis] and layout.axis_dim[axis] is None
 
 
 def varying(value, busy: list):
@@ -100,7 +108,7 @@ def varying(value, busy: list):
     if not isinstance(value, DTensorBase):
         return value
     layout = value.layout.value
-    axes = tuple(a for a in busy if not layout.partial[a] and layout.axis_dim[a] is None)
+    axes = tuple(a for a in busy if replicated(layout, a))
     if not axes or not value.dtype.is_floating_point:
         return value
     return wrap(apply(Enter(layout.mesh, axes, ()), values_of(value)), layout.spec(value.shape))

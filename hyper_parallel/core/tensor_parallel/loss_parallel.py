@@ -44,6 +44,7 @@ def loss_parallel():
     cut classes and a cut batch, with every reduction, class weights, ignored labels and label smoothing: where a rule
     refuses, log softmax and likelihood are put together from reductions, and other operations get their pending
     operands reduced. Shards are never gathered. Outside, such a call is refused. Backward may run inside or outside.
+    Labels must name a class or be the ignored one: over cut classes nobody compares them with the number of classes.
 
     The logger is "hyper_parallel.loss_parallel", the level INFO.
 
@@ -97,6 +98,8 @@ def _log_softmax(input, dim=-1, dtype=None):  # pylint: disable=redefined-builti
 def _likelihood(input, target, weight, reduction=1, ignore_index=-100):  # pylint: disable=redefined-builtin
     """(loss, sum of weights), as the kernel gives them; shapes that do not fit keep their refusal."""
     classes = 1 if input.ndim > 1 else 0
+    if not (isinstance(input, DTensorBase) and isinstance(target, DTensorBase)):
+        return NotImplemented
     rows, count = input.shape[:classes] + input.shape[classes + 1:], input.shape[classes:classes + 1]
     if (tuple(target.shape), tuple(weight.shape)) != (tuple(rows), tuple(count)):
         return NotImplemented

@@ -14,6 +14,7 @@
 """The frame of each collective: checked before it starts, never run alone or about nothing, never on a view."""
 from __future__ import annotations
 
+import abc
 from dataclasses import dataclass
 
 from hyper_parallel.errors import CommunicationError
@@ -65,7 +66,7 @@ class AxisGroup:
         return [parts[coordinate] for coordinate in self.order]
 
 
-class CollectivePlatform(MindSporePlatform):
+class CollectivePlatform(MindSporePlatform, abc.ABC):
     """The five collectives over what a library provides; subclasses say what that is."""
 
     unreduced: frozenset = frozenset()
@@ -154,30 +155,30 @@ class CollectivePlatform(MindSporePlatform):
 
     # -- what a library provides --------------------------------------------------------------------------------------
 
+    @abc.abstractmethod
     def _check_moved(self, dtype) -> None:
         """Refuse element types that this library cannot move."""
-        raise NotImplementedError
 
     def _private(self, value):
         """A copy to give to an in-place collective: a view would lose the result, the value itself is the caller's."""
         return fresh(value)
 
+    @abc.abstractmethod
     def _encode(self, value):
         """A private copy of the value in an element type that the library moves."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def _decode(self, buffer, like):
         """The value of an encoded buffer, with the type and shape of `like`."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def _gather(self, value, at: AxisGroup) -> list:
         """Values of all ranks, in axis order."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def _scatter(self, parts: list, at: AxisGroup, how):
         """The reduction of this rank's chunk."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def _exchange(self, parts: list, at: AxisGroup) -> list:
         """The chunks that all ranks hold for this one, in axis order."""
-        raise NotImplementedError

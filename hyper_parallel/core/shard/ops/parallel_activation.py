@@ -22,7 +22,7 @@ from __future__ import annotations
 import functools
 
 from hyper_parallel.core.shard.declaration import Bound, Call, Operand, letters, normal_dim, normal_dims
-from hyper_parallel.core.shard.ops.nature import NONLINEAR, RISING, Nature, binder, sign_of
+from hyper_parallel.core.shard.ops.nature import CLAMPED, NONLINEAR, RISING, Nature, binder, sign_of
 from hyper_parallel.core.shard.ops.parallel_loss import CUT_CLASSES
 from hyper_parallel.core.shard.ops.parallel_ops import declare
 from hyper_parallel.core.shard.ops.parallel_reduce import along_signature
@@ -106,9 +106,11 @@ def bind_rms_norm(call: Call) -> Bound:
     return _normed(call, len(call["input"].shape) - len(call["weight"].shape), ("weight",), 1)
 
 
-for _name in ("ReLU", "ReLU6", "HSigmoid", "SeLUExt"):
+for _name in ("ReLU", "HSigmoid", "SeLUExt"):
     declare(_name, "input:t", binder(RISING))
-declare("Hardtanh", "input:t min_val=-1 max_val=1", binder(RISING))
+# Whether their slope on a bound is 0 or 1 is the kernel's choice, which nobody has measured on a device.
+declare("ReLU6", "input:t", binder(CLAMPED))
+declare("Hardtanh", "input:t min_val=-1 max_val=1", binder(CLAMPED))
 for _name in ("LeakyReLU", "LeakyReLUExt"):
     declare(_name, "input:t negative_slope=0.01", binder(_leaky))
 for _name in ("SiLU", "GeLU", "FastGeLU", "HSwish", "MishExt"):

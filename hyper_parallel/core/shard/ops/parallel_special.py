@@ -20,7 +20,7 @@
 from __future__ import annotations
 
 from hyper_parallel.core.shard.declaration import Bound, Call, Operand, letters, normal_dim, normal_dims
-from hyper_parallel.core.shard.ops.nature import NONLINEAR, RISING, Nature, bind_nature, binder
+from hyper_parallel.core.shard.ops.nature import CLAMPED, NONLINEAR, RISING, Nature, bind_nature, binder
 from hyper_parallel.core.shard.ops.parallel_activation import exponential
 from hyper_parallel.core.shard.ops.parallel_index import pick_signature
 from hyper_parallel.core.shard.ops.parallel_matmul import _added, product_signature
@@ -149,4 +149,4 @@ declare("CeLU", "input:t alpha=1.0", binder(exponential))
 declare("SoftShrink", "input:t lambd=0.5", binder(RISING))
 declare("NpuGelu", "input:t approximate='none'", binder(NONLINEAR))
 declare("InplaceElu", "input:t alpha=1.0", binder(exponential), inplace=True)
-declare("InplaceHardtanh", "input:t min_val=-1 max_val=1", binder(RISING), inplace=True)
+declare("InplaceHardtanh", "input:t min_val=-1 max_val=1", binder(CLAMPED), inplace=True)

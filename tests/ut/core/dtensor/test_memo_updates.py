@@ -21,21 +21,9 @@ from mindspore import Tensor, mint
 
 from hyper_parallel import DTensor, Partial, Replicate, Shard, record_collectives, value_and_grad
 from tests.common.tensors import put, value_of
+from tests.ut.core.dtensor.memo_data import A, B, SUM, count, pending
 
 R, S, P = Replicate(), Shard, Partial
-A, B = np.array([1, 6, -2], "float32"), np.array([3, 2, 5], "float32")
-SUM = A + B
-X = np.array([[1, -2, 4], [0, 3, -5]], "float32")
-W = np.arange(12.0, dtype="float32").reshape(3, 4) - 5
-
-
-def _pending(mesh, op="sum"):
-    return DTensor.from_local([Tensor(A), Tensor(B)], mesh, [P(op)])
-
-
-def _count(log, phase=None):
-    return [c.op for c in log if phase in (None, c.phase)]
-
 
 UPDATES = {
     "+=": (lambda x: x.__iadd__(x), 2), "-=": (lambda x: x.__isub__(x * 3.0), -2),
@@ -55,7 +43,7 @@ def test_an_update_is_seen_by_the_next_reduction(mesh, name, recorded):
     Description: reduce, update in place, reduce again; also with the reduction made inside a recording.
     Expectation: the reduction of the new value, by a collective of its own.
     """
-    x = _pending(mesh)
+    x = pending(mesh)
     update, factor = UPDATES[name]
     x.reduce_partial()
     update(x)
@@ -65,7 +53,7 @@ def test_an_update_is_seen_by_the_next_reduction(mesh, name, recorded):
             assert value.item() == factor * SUM.sum() and np.array_equal(value_of(g), np.ones(3))
         else:
             assert np.array_equal(value_of(x.reduce_partial()), factor * SUM)
-    assert _count(log, "forward") == ["all_reduce"]
+    assert count(log, "forward") == ["all_reduce"]
 
 
 @pytest.mark.parametrize("name", ["+=", "*=", "copy_", "assign", "zero_", "mul_"])
@@ -75,7 +63,7 @@ def test_a_change_of_the_result_does_not_reach_the_source(mesh, name):
     Description: the result of reduce_partial is changed in place, then the source is reduced again.
     Expectation: the source's own sum; the changed result keeps its change on every rank.
     """
-    x = _pending(mesh)
+    x = pending(mesh)
     update, factor = UPDATES[name]
     result = x.reduce_partial()
     update(result)
@@ -89,7 +77,7 @@ def test_two_results_of_one_memo_do_not_share_a_change(mesh):
     Description: two reductions of one pending sum; one result is changed in place.
     Expectation: the other result keeps the sum.
     """
-    x = _pending(mesh)
+    x = pending(mesh)
     one, two = x.reduce_partial(), x.reduce_partial()
     one *= 10.0
     assert np.array_equal(value_of(one), 10 * SUM) and np.array_equal(value_of(two), SUM)
@@ -101,7 +89,7 @@ def test_a_change_of_the_whole_does_not_reach_the_source(mesh):
     Description: the plain tensor that full_tensor gives is changed in place, for every placement.
     Expectation: the source keeps its value.
     """
-    for x, want in ((_pending(mesh), SUM), (put(mesh, SUM, R), SUM), (put(mesh, SUM, S(0)), SUM)):
+    for x, want in ((pending(mesh), SUM), (put(mesh, SUM, R), SUM), (put(mesh, SUM, S(0)), SUM)):
         whole = x.full_tensor()
         whole[0] = 99.0
         assert np.array_equal(value_of(x), want) and np.array_equal(x.full_tensor().asnumpy(), want)
@@ -113,7 +101,7 @@ def test_a_change_of_a_part_does_not_reach_the_source(mesh):
     Description: the plain parts of a reduced sum are changed in place.
     Expectation: the source's next reduction is its own sum.
     """
-    x = _pending(mesh)
+    x = pending(mesh)
     for part in x.reduce_partial().to_local():
         part[0] = 99.0
     assert np.array_equal(value_of(x), SUM) and np.array_equal(value_of(x.reduce_partial()), SUM)
@@ -134,7 +122,7 @@ def test_an_update_through_another_name_is_seen(mesh, name):
     Description: another tensor on the storage of x, or a view of it, is changed in place after x was reduced.
     Expectation: whatever x now denotes, its next reduction is the sum of that.
     """
-    x = _pending(mesh)
+    x = pending(mesh)
     other = ALIASES[name](x)
     assert np.array_equal(value_of(x.reduce_partial()), SUM)
     other *= 3.0

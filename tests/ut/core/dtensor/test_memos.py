@@ -22,21 +22,9 @@ from hyper_parallel import (
     value_and_grad,
 )
 from tests.common.tensors import put, value_of
+from tests.ut.core.dtensor.memo_data import A, B, SUM, W, X, count, pending
 
 R, S, P = Replicate(), Shard, Partial
-A, B = np.array([1, 6, -2], "float32"), np.array([3, 2, 5], "float32")
-SUM = A + B
-X = np.array([[1, -2, 4], [0, 3, -5]], "float32")
-W = np.arange(12.0, dtype="float32").reshape(3, 4) - 5
-
-
-def _pending(mesh, op="sum"):
-    return DTensor.from_local([Tensor(A), Tensor(B)], mesh, [P(op)])
-
-
-def _count(log, phase=None):
-    return [c.op for c in log if phase in (None, c.phase)]
-
 
 # -- how many collectives --------------------------------------------------------------------------------------------
 
@@ -49,7 +37,7 @@ def test_a_sum_used_three_times_is_reduced_once_in_each_of_three_steps(mesh, con
     Expectation: one all-reduce forward per step, as few backward as the convention needs; the right gradient each
         time.
     """
-    x = _pending(mesh)
+    x = pending(mesh)
 
     def loss(x):
         return sum((x.reduce_partial() * x.reduce_partial()).sum() * k for k in (1.0, 2.0, 3.0))
@@ -58,7 +46,7 @@ def test_a_sum_used_three_times_is_reduced_once_in_each_of_three_steps(mesh, con
         for _ in range(3):
             with record_collectives() as log:
                 value, g = value_and_grad(loss)(x)
-            assert _count(log, "forward") == ["all_reduce"] and _count(log, "backward") == backward
+            assert count(log, "forward") == ["all_reduce"] and count(log, "backward") == backward
             assert value.item() == 6 * (SUM ** 2).sum()
             assert np.array_equal(value_of(g), 12 * SUM * (1 if convention == "single_loss" else 2))
 
@@ -81,7 +69,7 @@ def test_a_replica_of_four_consumers_costs_one_backward_reduction_in_each_of_thr
         assert log == []
         with record_collectives() as log:
             _, g = value_and_grad(loss)(x)
-        assert _count(log, "backward") == ["all_reduce"] and _count(log, "forward") == ["all_reduce"]
+        assert count(log, "backward") == ["all_reduce"] and count(log, "forward") == ["all_reduce"]
         assert np.array_equal(value_of(g), 7 * np.ones((2, 4), "float32") @ W.T) and g.placements == (R,)
 
 
@@ -117,9 +105,9 @@ def test_targets_are_remembered_apart(mesh):
                    for _ in range(2))
 
     with record_collectives() as log:
-        _, g = value_and_grad(loss)(_pending(mesh))
+        _, g = value_and_grad(loss)(pending(mesh))
     assert sorted(c.op for c in log if c.phase == "forward")[-1] == "reduce_scatter"
-    assert _count(log).count("reduce_scatter") == 1
+    assert count(log).count("reduce_scatter") == 1
     assert np.array_equal(value_of(g), np.full(3, 22.0))
 
 
@@ -129,11 +117,11 @@ def test_without_gradients_a_sum_is_reduced_once_per_version(mesh):
     Description: reduce_partial, redistribute and full_tensor of one pending sum outside any recording.
     Expectation: one collective in all, the same value.
     """
-    x = _pending(mesh)
+    x = pending(mesh)
     with record_collectives() as log:
         got = [value_of(x.reduce_partial()), value_of(x.redistribute(mesh, [R])), x.full_tensor().asnumpy(),
                value_of(x.reduce_partial())]
-    assert _count(log) == ["all_reduce"] and all(np.array_equal(v, SUM) for v in got)
+    assert count(log) == ["all_reduce"] and all(np.array_equal(v, SUM) for v in got)
 
 
 # -- when a form must not be used again ------------------------------------------------------------------------------
@@ -145,7 +133,7 @@ def test_evaluate_then_train_then_evaluate(mesh):
     Description: reduced without gradients, then inside a recording, then without again; a replica likewise.
     Expectation: the recording makes its own form: gradients are not cut off.
     """
-    x, w, r = _pending(mesh), put(mesh, W, S(1)), put(mesh, X, R)
+    x, w, r = pending(mesh), put(mesh, W, S(1)), put(mesh, X, R)
 
     def loss(x, r):
         return (x.reduce_partial() ** 2).sum() + mint.matmul(r, w).sum().reduce_partial()
@@ -173,8 +161,8 @@ def test_evaluation_inside_a_recording_does_not_cut_gradients_off(mesh):
             x.reduce_partial()
         return y + x.reduce_partial().sum()
 
-    assert np.array_equal(value_of(value_and_grad(before)(_pending(mesh))[1]), 2 * SUM)
-    assert np.array_equal(value_of(value_and_grad(after)(_pending(mesh))[1]), 2 * SUM + 1)
+    assert np.array_equal(value_of(value_and_grad(before)(pending(mesh))[1]), 2 * SUM)
+    assert np.array_equal(value_of(value_and_grad(after)(pending(mesh))[1]), 2 * SUM + 1)
 
 
 def test_new_data_of_a_parameter_is_seen(mesh):
@@ -184,7 +172,7 @@ def test_new_data_of_a_parameter_is_seen(mesh):
         gradients.
     Expectation: values and gradients of the new data.
     """
-    p = Parameter(_pending(mesh), name="p")
+    p = Parameter(pending(mesh), name="p")
     p.reduce_partial()
     p.set_data(put(mesh, 3 * A, P()))
     assert np.array_equal(value_of(p.reduce_partial()), 3 * A)
@@ -207,7 +195,7 @@ def test_an_exception_in_a_recording_leaves_nothing_behind(mesh):
         over.
     Expectation: the right value and gradients afterwards, with the usual number of collectives.
     """
-    x, r, w = _pending(mesh), put(mesh, X, R), put(mesh, W, S(1))
+    x, r, w = pending(mesh), put(mesh, X, R), put(mesh, W, S(1))
 
     def loss(x, r, fail):
         total = (x.reduce_partial() ** 2).sum() + mint.matmul(r, w).sum().reduce_partial()
@@ -220,7 +208,7 @@ def test_an_exception_in_a_recording_leaves_nothing_behind(mesh):
             value_and_grad(loss, (0, 1))(x, r, True)
         with record_collectives() as log:
             value, (gx, gr) = value_and_grad(loss, (0, 1))(x, r, False)
-        assert value.item() == (SUM ** 2).sum() + (X @ W).sum() and _count(log, "backward") == ["all_reduce"]
+        assert value.item() == (SUM ** 2).sum() + (X @ W).sum() and count(log, "backward") == ["all_reduce"]
         assert np.array_equal(value_of(gx), 2 * SUM) and np.array_equal(value_of(gr), np.ones((2, 4), "float32") @ W.T)
         assert np.array_equal(value_of(x.reduce_partial()), SUM)
 
@@ -231,7 +219,7 @@ def test_an_exception_of_a_refused_operation_leaves_nothing_behind(mesh):
     Description: an operation is refused inside the recording.
     Expectation: the next step is right.
     """
-    x = _pending(mesh)
+    x = pending(mesh)
     for _ in range(2):
         with pytest.raises(ValueError):
             value_and_grad(lambda x: (x.reduce_partial() + mint.nn.functional.gelu(x)).sum())(x)
@@ -245,7 +233,7 @@ def test_conventions_have_forms_of_their_own(mesh):
     Description: the same tensors differentiated and evaluated under one convention, then the other, and back.
     Expectation: each step has the gradients of its convention.
     """
-    x, r, w = _pending(mesh), put(mesh, X, R), put(mesh, W, S(1))
+    x, r, w = pending(mesh), put(mesh, X, R), put(mesh, W, S(1))
     ones = np.ones((2, 4), "float32") @ W.T
 
     def loss(x, r):
@@ -272,8 +260,8 @@ def test_conventions_inside_one_recording_do_not_mix(mesh):
         return once + twice * 10.0
 
     with record_collectives() as log:
-        _, g = value_and_grad(loss)(_pending(mesh))
-    assert _count(log, "forward") == ["all_reduce"] * 2 and np.array_equal(value_of(g), np.full(3, 1.0 + 20.0))
+        _, g = value_and_grad(loss)(pending(mesh))
+    assert count(log, "forward") == ["all_reduce"] * 2 and np.array_equal(value_of(g), np.full(3, 1.0 + 20.0))
 
 
 def test_a_captured_tensor_is_used_in_many_recordings(mesh):
@@ -282,7 +270,7 @@ def test_a_captured_tensor_is_used_in_many_recordings(mesh):
     Description: a pending sum and a replica captured by closures of two functions, differentiated alternately.
     Expectation: gradients of the other argument are right in every recording.
     """
-    x, r = _pending(mesh), put(mesh, X, R)
+    x, r = pending(mesh), put(mesh, X, R)
     w = put(mesh, W, S(1))
     for _ in range(3):
         _, g = value_and_grad(lambda y: (x.reduce_partial() * y * y).sum())(put(mesh, B, R))
@@ -297,7 +285,7 @@ def test_an_update_in_the_middle_of_a_function(mesh):
     Description: inside one function without gradients: reduce, scale in place, reduce.
     Expectation: the first result has the old sum, the second the new one.
     """
-    x = _pending(mesh)
+    x = pending(mesh)
     first = x.reduce_partial()
     x *= 2.0
     second = x.reduce_partial()
@@ -310,7 +298,7 @@ def test_extremes_are_remembered_with_their_owners(mesh):
     Description: a pending maximum used twice in each of three steps, with an update in between.
     Expectation: the gradient goes to the rank that attains the maximum now.
     """
-    x = _pending(mesh, "max")
+    x = pending(mesh, "max")
     for sign in (1, -1, 1):
         parts = np.stack([A, B]) * sign
         _, g = value_and_grad(lambda x: (x.reduce_partial() + x.reduce_partial() * 2.0).sum())(x)
